@@ -231,7 +231,7 @@ int Main(int argc, char** argv) {
   if (!polling.ok()) return Refuse(polling.status());
   Log(LogLevel::kInfo, "waits for connections", {{"by", *polling}});
   StopSignals stop;
-  auto store = OpenStore(line->store, RequestIdWindow(options));
+  auto store = OpenStore(line->store);
   if (!store.ok()) return Refuse(store.status());
   options.store = *std::move(store);
   auto cache = OpenCache(line->store, options.store.get());

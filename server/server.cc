@@ -83,6 +83,14 @@ absl::Status ReadRoutes(const InitialTableOptions& options, RouteSink& sink) {
                    "); --routes_partial starts with the rest"));
 }
 
+// The request ids that each table remembers: those that may be on the way when
+// connections break, so that a client can repeat them.
+size_t RequestIdWindow(const ServerOptions& options) {
+  return std::max(options.tables.table.request_id_window,
+                  options.control.requests_on_the_way() +
+                      static_cast<size_t>(options.transport.max_control_calls));
+}
+
 // Applies the initial routes to `table` as its first generation and waits until
 // they are visible. A table that was restored from a store keeps its routes,
 // and so does one that another server wrote while the initial routes were read.
@@ -594,12 +602,6 @@ class ServerImpl final : public Server {
 };
 
 }  // namespace
-
-size_t RequestIdWindow(const ServerOptions& options) {
-  return std::max(options.tables.table.request_id_window,
-                  options.control.requests_on_the_way() +
-                      static_cast<size_t>(options.transport.max_control_calls));
-}
 
 std::vector<absl::Status> CheckOptions(const ServerOptions& options) {
   std::vector<absl::Status> of_parts;

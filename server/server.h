@@ -96,10 +96,6 @@ struct ServerOptions {
   TransportOptions transport;
 };
 
-// The request ids that each table remembers: those that may be on the way when
-// connections break, so that a client can repeat them.
-size_t RequestIdWindow(const ServerOptions& options);
-
 // What can be known of the options before Start(): opens no socket, resolves no
 // name, and reads only the files of TLS and of the policy. Of each part: OK, or
 // INVALID_ARGUMENT that names its flag.

@@ -133,7 +133,7 @@ absl::StatusOr<std::string> EtcdStore::Contents(uint64_t id, uint64_t number,
 }
 
 absl::StatusOr<StoredTable> EtcdStore::LoadTable(Log& log, int64_t revision) {
-  LogReplay replay(options_.request_window);
+  LogReplay replay;
   StoredTable& table = replay.table();
   table.name = log.name;
   table.id = log.id;

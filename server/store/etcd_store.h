@@ -35,7 +35,6 @@ namespace planb::server {
 struct EtcdStoreOptions {
   EtcdOptions etcd;
   // As in SqliteStoreOptions.
-  uint64_t request_window = 1000;
   uint64_t log_bytes = 16 << 20;
   // An entry with more bytes is cut into values of so many. etcd refuses
   // requests of more than 1.5 MB by default.

@@ -58,7 +58,6 @@ class EtcdStoreTest : public testing::Test {
   EtcdStoreOptions Options() const {
     EtcdStoreOptions options;
     options.etcd = ParseEtcdUrl(cluster_->Url(prefix_)).value();
-    options.request_window = 5;
     return options;
   }
   std::unique_ptr<EtcdStore> Open() const { return Open(Options()); }
@@ -719,11 +718,10 @@ TEST_F(EtcdStoreTest, ASnapshotReplacesNoEntryThatItLacks) {
 TEST_F(EtcdStoreTest, SnapshotsHaveAllRequestsOfAWindow) {
   EtcdStoreOptions options = Options();
   options.log_bytes = 1;
-  options.request_window = 13'000;
   const auto store = Open(options);
   StoredTable table, last;
   MakeTables(*store, table, last);
-  for (uint64_t i = 0; i < options.request_window; ++i) {
+  for (uint64_t i = 0; i < 13'000; ++i) {
     AnsweredRequest& request = table.requests.emplace_back();
     request.request_id =
         absl::StrCat(absl::Dec(i, absl::kZeroPad16), "-4bcd-8def-123456789012");

@@ -133,12 +133,10 @@ absl::StatusOr<EtcdOptions> EtcdOptionsOf(const StoreChoice& choice) {
   return etcd;
 }
 
-absl::StatusOr<std::shared_ptr<Store>> OpenEtcd(const StoreChoice& choice,
-                                                uint64_t request_window) {
+absl::StatusOr<std::shared_ptr<Store>> OpenEtcd(const StoreChoice& choice) {
   absl::StatusOr<EtcdOptions> etcd = EtcdOptionsOf(choice);
   if (!etcd.ok()) return etcd.status();
   auto store = EtcdStore::Open({.etcd = *std::move(etcd),
-                                .request_window = request_window,
                                 .patience = Patience(choice),
                                 .replica_name = NameOfReplica(choice),
                                 .version = choice.version});
@@ -183,20 +181,18 @@ std::vector<absl::Status> CheckStore(const StoreChoice& choice) {
   return of_parts;
 }
 
-absl::StatusOr<std::shared_ptr<Store>> OpenStore(const StoreChoice& choice,
-                                                 uint64_t request_window) {
+absl::StatusOr<std::shared_ptr<Store>> OpenStore(const StoreChoice& choice) {
   const absl::Status valid = CheckValues(choice);
   if (!valid.ok()) return valid;
   if (!choice.follow.empty()) return OpenUpstream(choice);
-  if (IsEtcd(choice)) return OpenEtcd(choice, request_window);
+  if (IsEtcd(choice)) return OpenEtcd(choice);
   const std::string path = PathOf(choice.store);
   if (path == "none") {
     Log(LogLevel::kInfo, "tables are kept in memory only");
     return std::shared_ptr<Store>();
   }
-  auto store = SqliteStore::Open({.path = path,
-                                  .sync = *ParseSync(choice.store_sync),
-                                  .request_window = request_window});
+  auto store =
+      SqliteStore::Open({.path = path, .sync = *ParseSync(choice.store_sync)});
   if (!store.ok()) return store.status();
   Log(LogLevel::kInfo, "tables are stored",
       {{"path", path}, {"sync", choice.store_sync}});

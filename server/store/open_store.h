@@ -53,11 +53,10 @@ bool NeedsInsecure(const StoreChoice& choice);
 // that names its flag.
 std::vector<absl::Status> CheckStore(const StoreChoice& choice);
 
-// Null for none. `request_window`: as in SqliteStoreOptions. Errors:
-// INVALID_ARGUMENT, and those of SqliteStore::Open and EtcdStore::Open.
+// Null for none. Errors: INVALID_ARGUMENT, and those of SqliteStore::Open and
+// EtcdStore::Open.
 inline constexpr char kStateDirectory[] = "/var/lib/planb";
-absl::StatusOr<std::shared_ptr<Store>> OpenStore(const StoreChoice& choice,
-                                                 uint64_t request_window);
+absl::StatusOr<std::shared_ptr<Store>> OpenStore(const StoreChoice& choice);
 
 // Null for none. `store` is of the same choice. Errors: those of
 // TableCache::Open.

@@ -240,7 +240,7 @@ absl::StatusOr<std::vector<StoredTable>> SqliteStore::Load() {
     if (state->row.Checksum() != known.row.Checksum()) {
       return DamagedStore(sql, "was changed by another process");
     }
-    auto read = ReadStoredTables(sql, *state, core_->options.request_window);
+    auto read = ReadStoredTables(sql, *state);
     if (!read.ok()) return read.status();
     tables = *std::move(read);
     return absl::OkStatus();

@@ -22,9 +22,6 @@ namespace planb::server {
 struct SqliteStoreOptions {
   std::string path;
   StoreSync sync = StoreSync::kFull;
-  // The number of answered requests that are loaded for each table, with those
-  // that are young.
-  uint64_t request_window = 1000;
   // The number of 4-KiB pages in the write-ahead log that starts a checkpoint
   // in the background.
   int64_t checkpoint_pages = 4000;

@@ -43,10 +43,7 @@ struct Sample {
 
 // Logs are short, so that some tables have a snapshot and a log.
 SqliteStoreOptions Options(const std::string& path) {
-  return {.path = path,
-          .sync = StoreSync::kOff,
-          .request_window = 5,
-          .log_bytes = 3000};
+  return {.path = path, .sync = StoreSync::kOff, .log_bytes = 3000};
 }
 
 // The files after a crash, with `in_database` steps in the database and

@@ -40,8 +40,7 @@ constexpr int64_t kForEver = std::numeric_limits<int64_t>::max();
 std::unique_ptr<SqliteStore> OpenOn(const std::string& path,
                                     const std::string& vfs,
                                     StoreSync sync = StoreSync::kFull) {
-  auto store = SqliteStore::Open(
-      {.path = path, .sync = sync, .request_window = 5, .vfs = vfs});
+  auto store = SqliteStore::Open({.path = path, .sync = sync, .vfs = vfs});
   EXPECT_TRUE(store.ok()) << store.status();
   return *std::move(store);
 }
@@ -152,7 +151,6 @@ TEST_P(Faults, OfSnapshotsLoseNothing) {
   StoreScript script({.seed = 23, .max_tables = 2});
   const auto open = [&path] {
     return SqliteStore::Open({.path = path,
-                              .request_window = 5,
                               .checkpoint_pages = 10,
                               .log_bytes = 2000,
                               .vfs = FaultyDisk::Vfs()})
@@ -189,7 +187,6 @@ TEST_P(Faults, OfSnapshotsLoseNothing) {
 // Commits until the disk is full, makes room, and commits more.
 void FillUp(const std::string& path, const std::function<void()>& make_room) {
   StoreScript script({.seed = 22,
-                      .request_window = 5,
                       .max_tables = 3,
                       .prefixes = 20'000,
                       .max_routes_a_batch = 3000});
@@ -387,10 +384,7 @@ int Rounds() {
 
 SqliteStoreOptions Options(const std::string& path) {
   // Few pages and bytes, so that some kills hit a checkpoint or a snapshot.
-  return {.path = path,
-          .request_window = 5,
-          .checkpoint_pages = 30,
-          .log_bytes = 10'000};
+  return {.path = path, .checkpoint_pages = 30, .log_bytes = 10'000};
 }
 
 // In the child: runs the script without end, and writes a byte to `acks` for

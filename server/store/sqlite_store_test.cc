@@ -56,7 +56,6 @@ TEST(SqliteStore, KeepsARandomHistoryWithSnapshots) {
   const auto open = [&path] {
     return SqliteStore::Open({.path = path,
                               .sync = StoreSync::kOff,
-                              .request_window = 5,
                               .checkpoint_pages = 20,
                               .log_bytes = 1000})
         .value();
@@ -99,7 +98,8 @@ std::vector<AcceptedBatch> Requests(int first, int last, absl::Duration apart) {
   return batches;
 }
 
-TEST(SqliteStore, KeepsTheNewestAndTheYoungRequests) {
+// Their times are of clocks that may be wrong.
+TEST(SqliteStore, KeepsTheRequestsOfTheLogWhateverTheirTimes) {
   const std::string path = NewStorePath("requests");
   auto store = OpenStore(path);
   ASSERT_TRUE(store->CreateTable("default", 0).ok());
@@ -111,15 +111,10 @@ TEST(SqliteStore, KeepsTheNewestAndTheYoungRequests) {
     }
     return absl::StrJoin(found, " ");
   };
-  const auto batches = Requests(0, 11, kRequestIdRetention);
+  const auto batches = Requests(0, 7, kRequestIdRetention);
   ASSERT_TRUE(store->Append("default", batches).ok());
   ASSERT_TRUE(store->Append("default", {batches[0]}).ok());
-  EXPECT_EQ(ids(), "8 9 10 11 0");
-  // Within the retention of the last one are 13 to 22.
-  ASSERT_TRUE(
-      store->Append("default", Requests(12, 22, kRequestIdRetention / 10))
-          .ok());
-  EXPECT_EQ(ids(), "13 14 15 16 17 18 19 20 21 22");
+  EXPECT_EQ(ids(), "1 2 3 4 5 6 7 0");
 }
 
 TEST(SqliteStore, LargeTableComesAndGoes) {
@@ -195,10 +190,8 @@ TEST(SqliteStore, LoadsTheTailOfTheLog) {
 
 TEST(SqliteStore, SnapshotReplacesTheLogOfItsTable) {
   const std::string path = NewStorePath("replaced");
-  auto store = SqliteStore::Open({.path = path,
-                                  .sync = StoreSync::kOff,
-                                  .request_window = 5,
-                                  .log_bytes = 2000})
+  auto store = SqliteStore::Open(
+                   {.path = path, .sync = StoreSync::kOff, .log_bytes = 2000})
                    .value();
   StoredTable table = {.name = "default"};
   ASSERT_TRUE(store->CreateTable("default", 0).ok());
@@ -212,7 +205,6 @@ TEST(SqliteStore, SnapshotReplacesTheLogOfItsTable) {
                              kRequestIdRetention)[0]
                         .request;
     table.requests.push_back(*batch.request);
-    if (table.requests.size() > 5) table.requests.erase(table.requests.begin());
     ASSERT_TRUE(store->Append("default", {batch}).ok());
   };
   bool wanted = false;

@@ -93,8 +93,7 @@ absl::Status ReadEnd(Sql& sql, TableHead& head) {
 // Reads one table: its snapshot, and the log after that.
 class TableReader {
  public:
-  TableReader(Sql& sql, const TableHead& head, uint64_t request_window)
-      : sql_(sql), head_(head), replay_(request_window) {
+  TableReader(Sql& sql, const TableHead& head) : sql_(sql), head_(head) {
     StoredTable& table = replay_.table();
     table.name = head.row.name;
     table.fib.prefix_lengths = head.row.prefix_lengths;
@@ -259,14 +258,14 @@ absl::StatusOr<StoreState> ReadStoreState(Sql& sql) {
 }
 
 absl::StatusOr<std::vector<StoredTable>> ReadStoredTables(
-    Sql& sql, const StoreState& state, uint64_t request_window) {
+    Sql& sql, const StoreState& state) {
   // Detects damaged pages even if all rows are intact.
   const auto structure = sql.Text("PRAGMA quick_check(1)");
   if (!structure.ok()) return structure.status();
   if (*structure != "ok") return DamagedStore(sql, *structure);
   std::vector<StoredTable> tables;
   for (const auto& [name, head] : state.tables) {
-    auto table = TableReader(sql, head, request_window).Read();
+    auto table = TableReader(sql, head).Read();
     if (!table.ok()) return table.status();
     tables.push_back(*std::move(table));
   }

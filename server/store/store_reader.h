@@ -23,12 +23,11 @@ namespace planb::server {
 // entry. Errors: DATA_LOSS (STORE_CORRUPT); those of Sql.
 absl::StatusOr<StoreState> ReadStoreState(Sql& sql);
 
-// Reads all tables, ordered by name, and verifies them against `state`. Keeps
-// the last `request_window` requests of each, and those that are young.
+// Reads all tables, ordered by name, and verifies them against `state`.
 // Errors: DATA_LOSS (STORE_CORRUPT); those of Sql.
 // REQUIRES: `state` was read in the same transaction.
 absl::StatusOr<std::vector<StoredTable>> ReadStoredTables(
-    Sql& sql, const StoreState& state, uint64_t request_window);
+    Sql& sql, const StoreState& state);
 
 // DATA_LOSS (STORE_CORRUPT) with the file.
 absl::Status DamagedStore(const Sql& sql, absl::string_view what);

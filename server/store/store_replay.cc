@@ -188,9 +188,6 @@ absl::StatusOr<StoredTable> LogReplay::Finish() {
         return !seen.insert(r.request_id).second;
       });
   requests.erase(requests.begin(), repeated.base());
-  requests.erase(requests.begin(),
-                 requests.begin() + static_cast<ptrdiff_t>(CountForgotten(
-                                        requests, request_window_)));
   TableDigest digest, objects;
   for (const Route& route : table_.routes) digest.Add(route);
   for (const NextHop& next_hop : table_.next_hops) objects.Add(next_hop);

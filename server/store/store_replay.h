@@ -28,11 +28,6 @@ namespace planb::server {
 // the changes of many entries at once. Thread-compatible.
 class LogReplay {
  public:
-  // Keeps the newest `request_window` answered requests, and those that are
-  // young.
-  explicit LogReplay(uint64_t request_window)
-      : request_window_(request_window) {}
-
   // REQUIRES: name, options and generation of the table are set before the
   // first call of another method.
   StoredTable& table() { return table_; }
@@ -59,7 +54,6 @@ class LogReplay {
   void Keep(const Delta& delta);
   void MergeChanges();
 
-  const uint64_t request_window_;
   StoredTable table_;
   std::optional<SnapshotReader> snapshot_;
   // What the log changes, in its order; kNoRoute for a withdrawal.

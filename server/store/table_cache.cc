@@ -109,7 +109,7 @@ absl::StatusOr<StoredTable> TableCache::Read(const Entry& entry) const {
   const std::string path = absl::StrCat(directory_, "/", entry.file);
   std::ifstream file(path, std::ios::binary);
   if (!file) return Corrupt(path, "cannot be read");
-  LogReplay replay(/*request_window=*/0);
+  LogReplay replay;
   StoredTable& table = replay.table();
   table.name = entry.name;
   table.id = entry.id;

@@ -387,6 +387,9 @@ TEST(Follow, ServersKnowTheSameRequests) {
   TablesOptions options;
   options.table.request_id_window = 2;
   options.table.wall_clock = [] { return now; };
+  options.table.steady_clock = [] {
+    return SteadyInstant(absl::ToChronoNanoseconds(now - absl::UnixEpoch()));
+  };
   Tables a(options, &store_a);
   options.table.wall_clock = [] { return now + absl::Minutes(1); };
   Tables b(options, &store_b);
@@ -397,12 +400,13 @@ TEST(Follow, ServersKnowTheSameRequests) {
     batch.request_id = absl::StrCat(i);
     return batch;
   };
+  const SteadyInstant enough = SteadyAfter(kPatience);
   for (int i = 1; i <= 20; ++i) {
     now += kRequestIdRetention / 10;
     ASSERT_TRUE(a.default_table().Apply(named(i)).ok());
+    ASSERT_TRUE(
+        b.default_table().AwaitVisible(static_cast<uint64_t>(i), enough).ok());
   }
-  const SteadyInstant enough = SteadyAfter(kPatience);
-  ASSERT_TRUE(b.default_table().AwaitVisible(20, enough).ok());
   for (int i = 20; i > 10; --i) {
     const auto by_a = a.default_table().Apply(named(i));
     const auto by_b = b.default_table().Apply(named(i));
@@ -427,20 +431,23 @@ TEST(Follow, TheNewestRequestOfAnIdCounts) {
   SharedLog::View store_a(log), store_b(log);
   TablesOptions options;
   options.table.wall_clock = [] { return now; };
+  options.table.steady_clock = [] {
+    return SteadyInstant(absl::ToChronoNanoseconds(now - absl::UnixEpoch()));
+  };
   options.table.request_id_window = 1;
   Tables a(options, &store_a);
   options.table.request_id_window = 3;
   Tables b(options, &store_b);
   ASSERT_TRUE(a.Restore().ok());
   ASSERT_TRUE(b.Restore().ok());
+  const SteadyInstant enough = SteadyAfter(kPatience);
   for (NextHopId i = 1; i <= 3; ++i) {
     UpdateBatch batch = Announce("::/0", i);
     batch.request_id = i == 2 ? "other" : "same";
     ASSERT_TRUE(a.default_table().Apply(batch).ok());
+    ASSERT_TRUE(b.default_table().AwaitVisible(i, enough).ok());
     now += kRequestIdRetention;
   }
-  const SteadyInstant enough = SteadyAfter(kPatience);
-  ASSERT_TRUE(b.default_table().AwaitVisible(3, enough).ok());
   UpdateBatch batch = Announce("::/0", 3);
   batch.request_id = "same";
   EXPECT_EQ(b.default_table().Apply(batch)->generation, 3U);

@@ -85,7 +85,8 @@ struct StoredTable {
   std::vector<Route> routes;  // strictly ascending by prefix
   std::vector<NextHop> next_hops;
   std::vector<NextHopGroup> groups;
-  std::vector<AnsweredRequest> requests;  // the newest ones, oldest first
+  // Those of its snapshot and of the log after it, oldest first.
+  std::vector<AnsweredRequest> requests;
 
   // The newest deltas of the log, oldest first, up to kTailBytes: watchers
   // continue from `tail_generation` and later ones.

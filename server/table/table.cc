@@ -87,6 +87,7 @@ Table::Table(const StoredTable& stored, TableOptions options, Rib rib,
                 .request_id_window = options_.request_id_window,
                 .most_request_ids = options_.most_request_ids,
                 .wall_clock = options_.wall_clock,
+                .steady_clock = options_.steady_clock,
                 .budget = options_.budget,
                 .id_budget = options_.id_budget,
                 .max_delta_bytes = options_.store == nullptr

@@ -68,7 +68,7 @@ struct TableOptions {
   // The number of request ids kept (AIP-155), of any age. A server
   // raises it to what its clients may have on the way.
   size_t request_id_window = 1'000;
-  // Younger ids are kept too (IsYoung), up to so many.
+  // Younger ids are kept too (RequestWindow), up to so many.
   size_t most_request_ids = 1'000'000;
   // Bytes of changes kept for watchers.
   size_t history_bytes = 16 << 20;
@@ -78,8 +78,9 @@ struct TableOptions {
   Store* store = nullptr;             // null: volatile
   TableEvents events = {};
   BuildFault build_fault = nullptr;
-  // The wall clock, which may jump. Tests set another one.
+  // The wall clock, which may jump, and the monotonic one. Tests set others.
   absl::Time (*wall_clock)() = absl::Now;
+  SteadyInstant (*steady_clock)() = SteadyNow;
 };
 
 // Thread-safe. Read() takes no lock. Only Submit() and Freeze() wait for a

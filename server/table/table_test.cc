@@ -102,9 +102,24 @@ TEST(Table, RefusesAnUnexpectedGeneration) {
   EXPECT_EQ(ErrorReason(late.status()), "GENERATION_MISMATCH");
 }
 
-// A wall clock that tests set.
+// Clocks that tests set: the wall clock, which may jump, and the monotonic one.
 absl::Time clock_now = absl::FromUnixSeconds(1'000'000);
 absl::Time TestNow() { return clock_now; }
+SteadyInstant steady_now;
+SteadyInstant TestSteady() { return steady_now; }
+
+void Pass(absl::Duration time) {
+  clock_now += time;
+  steady_now += absl::ToChronoNanoseconds(time);
+}
+
+// With both clocks.
+TableOptions Clocked(size_t request_id_window, size_t most_request_ids = 1000) {
+  return {.request_id_window = request_id_window,
+          .most_request_ids = most_request_ids,
+          .wall_clock = TestNow,
+          .steady_clock = TestSteady};
+}
 
 UpdateBatch Named(absl::string_view id, NextHopId next_hop) {
   UpdateBatch batch = Upsert("::/0", next_hop);
@@ -113,7 +128,7 @@ UpdateBatch Named(absl::string_view id, NextHopId next_hop) {
 }
 
 TEST(Table, ARepeatedRequestGetsItsFirstAnswer) {
-  Table table({.request_id_window = 2, .wall_clock = TestNow});
+  Table table(Clocked(2));
   UpdateBatch batch = Upsert("::/0", 1);
   batch.request_id = "a";
   batch.fingerprint = 11;
@@ -129,7 +144,7 @@ TEST(Table, ARepeatedRequestGetsItsFirstAnswer) {
   EXPECT_EQ(ErrorReason(table.Apply(batch).status()), "REQUEST_ID_REUSED");
   // The window has two entries: after two more requests, much later, "a" is
   // dropped.
-  clock_now += kRequestIdRetention;
+  Pass(kRequestIdRetention);
   for (const char* id : {"b", "c"}) {
     batch.request_id = id;
     ASSERT_TRUE(table.Apply(batch).ok());
@@ -139,9 +154,9 @@ TEST(Table, ARepeatedRequestGetsItsFirstAnswer) {
 }
 
 TEST(Table, AYoungIdIsKnownAfterAnyNumberOfOthers) {
-  Table table({.request_id_window = 2, .wall_clock = TestNow});
+  Table table(Clocked(2));
   const auto first = table.Apply(Named("a", 1));
-  clock_now += kRequestIdRetention - absl::Nanoseconds(1);
+  Pass(kRequestIdRetention - absl::Nanoseconds(1));
   NextHopId next_hop = 1;
   for (int i = 0; i < 100; ++i) {
     ASSERT_TRUE(table.Apply(Named(absl::StrCat(i), ++next_hop)).ok());
@@ -150,18 +165,17 @@ TEST(Table, AYoungIdIsKnownAfterAnyNumberOfOthers) {
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_EQ(*again, *first);
   EXPECT_EQ(table.state().accepted, 101U);
-  clock_now += absl::Nanoseconds(1);
+  Pass(absl::Nanoseconds(1));
   ASSERT_TRUE(table.Apply(Named("last", ++next_hop)).ok());
   EXPECT_EQ(table.Apply(Named("a", 1))->generation, 103U);
 }
 
 TEST(Table, ANewNamedRequestWaitsRatherThanPushAYoungIdOut) {
-  Table table(
-      {.request_id_window = 1, .most_request_ids = 3, .wall_clock = TestNow});
+  Table table(Clocked(1, 3));
   for (NextHopId i = 1; i <= 3; ++i) {
     ASSERT_TRUE(table.Apply(Named(absl::StrCat(i), i)).ok());
   }
-  clock_now += absl::Seconds(20);
+  Pass(absl::Seconds(20));
   const absl::Status refused = table.Apply(Named("4", 4)).status();
   EXPECT_EQ(ErrorReason(refused), "TOO_MANY_REQUEST_IDS");
   EXPECT_TRUE(absl::IsResourceExhausted(refused));
@@ -171,28 +185,69 @@ TEST(Table, ANewNamedRequestWaitsRatherThanPushAYoungIdOut) {
   UpdateBatch validated = Named("4", 5);
   validated.validate_only = true;
   EXPECT_TRUE(table.Apply(validated).ok());
-  clock_now += kRequestIdRetention - absl::Seconds(20);
+  Pass(kRequestIdRetention - absl::Seconds(20));
   EXPECT_TRUE(table.Apply(Named("4", 5)).ok());
   EXPECT_TRUE(table.Apply(Named("5", 6)).ok());
 }
 
-// By the clock of the server that had them, they are from another day. All ids
-// but the last ones are counted then, as they are by a clock that is right.
-TEST(Table, AWrongClockHoldsNoIdsForLong) {
-  for (const absl::Duration wrong : {absl::Hours(24), -absl::Hours(24)}) {
-    Table table(
-        {.request_id_window = 1, .most_request_ids = 3, .wall_clock = TestNow});
+// By the clock of the server that had them, they are from another day.
+TEST(Table, AWrongClockNeitherForgetsIdsNorHoldsThemForLong) {
+  for (const absl::Duration wrong :
+       {absl::Hours(24), -absl::Hours(24), kRequestIdRetention}) {
+    Table table(Clocked(1, 3));
+    const auto first = table.Apply(Named("1", 1));
     clock_now += wrong;
-    for (NextHopId i = 1; i <= 3; ++i) {
+    for (NextHopId i = 2; i <= 3; ++i) {
       ASSERT_TRUE(table.Apply(Named(absl::StrCat(i), i)).ok());
     }
     clock_now -= wrong;
-    for (NextHopId i = 4; i <= 6; ++i) {
+    Pass(kRequestIdRetention - absl::Nanoseconds(1));
+    EXPECT_EQ(ErrorReason(table.Apply(Named("4", 4)).status()),
+              "TOO_MANY_REQUEST_IDS");
+    const auto again = table.Apply(Named("1", 1));
+    ASSERT_TRUE(again.ok()) << again.status();
+    EXPECT_EQ(*again, *first);
+    Pass(2 * kRequestIdRetention);
+    for (NextHopId i = 4; i <= 5; ++i) {
       const auto outcome = table.Apply(Named(absl::StrCat(i), i));
       EXPECT_TRUE(outcome.ok()) << outcome.status();
     }
     EXPECT_EQ(table.Apply(Named("4", 4))->generation, 4U);
+    EXPECT_EQ(table.Apply(Named("1", 7))->generation, 6U);
   }
+}
+
+// The log does not say when its ids came: they count from the start, as long as
+// they leave room for others.
+TEST(Table, IdsOfTheLogAreKnownForAWhileAfterAStart) {
+  StoredTable stored;
+  stored.generation = 100;
+  for (uint64_t i = 0; i < 100; ++i) {
+    AnsweredRequest request = {.request_id = absl::StrCat(i)};
+    request.outcome.generation = i;
+    request.outcome.accepted = clock_now + (i % 2) * kRequestIdRetention;
+    stored.requests.push_back(request);
+  }
+  MemoryBudget ids(100'000);
+  TableOptions options = Clocked(2, 50);
+  Table table(stored, options);
+  for (const int i : {99, 98, 97, 76}) {
+    const auto again = table.Apply(Named(absl::StrCat(i), 1));
+    ASSERT_TRUE(again.ok()) << again.status();
+    EXPECT_EQ(again->generation, i);
+  }
+  EXPECT_TRUE(table.Apply(Named("74", 1)).ok());
+  EXPECT_EQ(table.state().accepted, 101U);
+  Pass(2 * kRequestIdRetention);
+  EXPECT_TRUE(table.Apply(Named("new", 2)).ok());
+  EXPECT_EQ(table.Apply(Named("97", 3))->generation, 103U);
+  options.id_budget = &ids;
+  for (AnsweredRequest& request : stored.requests) {
+    request.request_id += std::string(5'000, 'x');
+  }
+  const Table small(stored, options);
+  EXPECT_GT(ids.used(), ids.limit() / 3);
+  EXPECT_LE(ids.used(), ids.limit() / 2 + 17'000);  // and what is young
 }
 
 TEST(Table, RememberedRequestsHaveABudgetOfTheirOwn) {
@@ -200,7 +255,8 @@ TEST(Table, RememberedRequestsHaveABudgetOfTheirOwn) {
   Table table({.request_id_window = 10,
                .budget = &budget,
                .id_budget = &ids,
-               .wall_clock = TestNow});
+               .wall_clock = TestNow,
+               .steady_clock = TestSteady});
   UpdateBatch batch;
   const size_t none = table.state().memory_bound;
   const auto apply = [&](int i) {
@@ -212,9 +268,9 @@ TEST(Table, RememberedRequestsHaveABudgetOfTheirOwn) {
   EXPECT_GE(ten, 10 * (100 + sizeof(AnsweredRequest)));
   EXPECT_EQ(table.state().memory_bound, none);
   EXPECT_EQ(budget.used(), none);
-  clock_now += kRequestIdRetention;
+  Pass(kRequestIdRetention);
   for (int i = 10; i < 30; ++i) {
-    clock_now += kRequestIdRetention / 5;
+    Pass(kRequestIdRetention / 5);
     ASSERT_TRUE(apply(i).ok());
   }
   // Up to the one that comes next.

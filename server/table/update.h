@@ -135,17 +135,15 @@ struct AnsweredRequest {
 // minute).
 inline constexpr absl::Duration kRequestIdRetention = absl::Seconds(90);
 
-// True if the id of a request that was accepted at one time is still known when
-// another one is accepted. Both are times that the log has, so that all servers
-// that share it decide alike. A time that a wrong clock gave, far ahead or far
-// behind, holds no id.
+// True if by the log, which has both times, the id of a request that was
+// accepted at one time is still known when another one is accepted. A time that
+// a wrong clock gave, far ahead or far behind, holds no id.
 inline bool IsYoung(absl::Time accepted, absl::Time now) {
   return absl::AbsDuration(now - accepted) < kRequestIdRetention;
 }
 
 // How many of the oldest of these requests, in the order in which they were
-// accepted, are not known any more to a table that keeps the last `window` ones
-// and those that are young.
+// accepted, are by the log neither of the last `window` ones nor young.
 size_t CountForgotten(absl::Span<const AnsweredRequest> requests,
                       size_t window);
 

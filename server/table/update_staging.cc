@@ -159,9 +159,13 @@ UpdateStaging::UpdateStaging(const Options& options, const StoredTable& stored,
             .generation = stored.generation,
             .writer_epoch = stored.writer_epoch},
       window_(options.request_id_window, options.most_request_ids,
-              options.id_budget, stored.requests),
+              options.id_budget, options.steady_clock),
       accepted_{head_.Share()} {
   const MutexLock lock(mutex_);
+  for (const AnsweredRequest& request : window_.ToAdd(stored.requests)) {
+    window_.Add(request);
+    window_.Accept(1);
+  }
   const size_t aside = RibBytes(head_.rib);
   const auto bound_by = [&](const FibsBound& fibs)
                             ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
@@ -551,7 +555,7 @@ absl::StatusOr<AcceptedBatch> UpdateStaging::LeadTo(StoredTable& whole) const {
 
 void UpdateStaging::AddAnswered(absl::Span<const AnsweredRequest> requests) {
   const MutexLock lock(mutex_);
-  for (const AnsweredRequest& request : requests) {
+  for (const AnsweredRequest& request : window_.ToAdd(requests)) {
     const AnsweredRequest* const known = window_.Find(request.request_id);
     if (known != nullptr && *known == request) continue;
     window_.Add(request);

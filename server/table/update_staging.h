@@ -16,6 +16,7 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -27,6 +28,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "base/monotonic_time.h"
 #include "base/mutex.h"
 #include "server/table/rib.h"
 #include "server/table/store.h"
@@ -72,21 +74,21 @@ class MemoryBudget {
 };
 
 // The answers to requests that have an id: the last `size` accepted ones, those
-// that are young, and all that are staged and not yet decided. A request that
-// repeats an id gets its first answer (AIP-155). Thread-compatible.
+// that are young, and all that are staged and not yet decided. A request is
+// young by the time that the log has, or by the time since it came here: the
+// clocks of the servers that wrote the log may be wrong. A request that repeats
+// an id gets its first answer (AIP-155). Thread-compatible.
 class RequestWindow {
  public:
-  // Starts with accepted requests, oldest first. New requests have to wait
-  // while there are `most`, or while `budget` has no room for them: null for
-  // none, else it must outlive this.
-  RequestWindow(size_t size, size_t most, MemoryBudget* budget,
-                absl::Span<const AnsweredRequest> accepted)
-      : size_(size), most_(std::max(size, most)), budget_(budget) {
-    for (const AnsweredRequest& request : accepted) {
-      Add(request);
-      Accept(1);
-    }
-  }
+  using Clock = SteadyInstant (*)();
+
+  // New requests have to wait while there are `most`, or while `budget` has no
+  // room for them: null for none, else it must outlive this.
+  RequestWindow(size_t size, size_t most, MemoryBudget* budget, Clock clock)
+      : size_(size),
+        most_(std::max(size, most)),
+        budget_(budget),
+        clock_(clock) {}
   ~RequestWindow() { Count(-static_cast<ptrdiff_t>(bytes_)); }
   RequestWindow(const RequestWindow&) = delete;
   RequestWindow& operator=(const RequestWindow&) = delete;
@@ -94,7 +96,24 @@ class RequestWindow {
   // Null if the id is not known. Valid until the request is removed.
   const AnsweredRequest* Find(absl::string_view request_id) const {
     const auto it = by_id_.find(request_id);
-    return it == by_id_.end() ? nullptr : it->second;
+    return it == by_id_.end() ? nullptr : &it->second->request;
+  }
+
+  // Which of these requests of a log, oldest first, to add: when they came here
+  // says nothing of their age. Those that are old by the log take at most half
+  // of the room that is left, the newest first.
+  absl::Span<const AnsweredRequest> ToAdd(
+      absl::Span<const AnsweredRequest> requests) const {
+    size_t first = CountForgotten(requests, size_);
+    const size_t most = (most_ - std::min(most_, requests_.size())) / 2;
+    const size_t room = budget_ == nullptr ? std::numeric_limits<size_t>::max()
+                                           : budget_->left() / 2;
+    for (size_t bytes = 0; first > 0 && requests.size() - first < most;
+         --first) {
+      bytes += BytesOf(requests[first - 1].request_id);
+      if (bytes > room) break;
+    }
+    return requests.subspan(first);
   }
 
   // How long a new request has to wait until there is room: no young id is
@@ -103,8 +122,10 @@ class RequestWindow {
   absl::Duration Wait(absl::string_view request_id, absl::Time now) const {
     absl::Duration wait;
     if (requests_.size() >= most_) {
+      const Known& oldest = requests_.front();
       const absl::Duration age =
-          absl::AbsDuration(now - requests_.front().outcome.accepted);
+          std::min(absl::AbsDuration(now - oldest.request.outcome.accepted),
+                   absl::FromChrono(clock_() - oldest.received));
       wait = std::max(kRequestIdRetention - age, absl::ZeroDuration());
     }
     const bool fits =
@@ -115,13 +136,14 @@ class RequestWindow {
   // Adds a staged request. If its id is known, another server did not know it
   // any more: the newest request of an id counts. Without effect if it throws.
   void Add(AnsweredRequest request) {
-    requests_.push_back(std::move(request));
-    AnsweredRequest* const added = &requests_.back();
+    requests_.push_back({std::move(request), clock_()});
+    const Known* const added = &requests_.back();
+    const std::string& id = added->request.request_id;
     try {
-      const auto [it, inserted] = by_id_.emplace(added->request_id, added);
+      const auto [it, inserted] = by_id_.emplace(id, added);
       if (!inserted) {
         auto node = by_id_.extract(it);
-        node.key() = added->request_id;
+        node.key() = id;
         node.mapped() = added;
         by_id_.insert(std::move(node));
       }
@@ -129,20 +151,26 @@ class RequestWindow {
       requests_.pop_back();
       throw;
     }
-    Count(static_cast<ptrdiff_t>(BytesOf(added->request_id)));
+    Count(static_cast<ptrdiff_t>(BytesOf(id)));
     ++staged_;
   }
 
   // Accepts the first `count` staged requests. Drops the oldest accepted ones
   // above `size` that are not young. Does not allocate.
   void Accept(size_t count) {
+    if (count == 0) return;
+    const SteadyInstant here = clock_();
     for (; count > 0; --count) {
       --staged_;
       const size_t accepted = requests_.size() - staged_;
-      const absl::Time now = requests_[accepted - 1].outcome.accepted;
+      const absl::Time now = requests_[accepted - 1].request.outcome.accepted;
       for (size_t kept = accepted; kept > size_; --kept) {
-        if (IsYoung(requests_.front().outcome.accepted, now)) break;
-        Forget(requests_.front());
+        const Known& oldest = requests_.front();
+        if (IsYoung(oldest.request.outcome.accepted, now) ||
+            absl::FromChrono(here - oldest.received) < kRequestIdRetention) {
+          break;
+        }
+        Forget(oldest.request);
         requests_.pop_front();
       }
     }
@@ -150,23 +178,31 @@ class RequestWindow {
 
   // The accepted requests, oldest first.
   std::vector<AnsweredRequest> Accepted() const {
-    return {requests_.begin(),
-            requests_.end() - static_cast<std::ptrdiff_t>(staged_)};
+    std::vector<AnsweredRequest> accepted;
+    const size_t count = requests_.size() - staged_;
+    accepted.reserve(count);
+    for (size_t i = 0; i < count; ++i) accepted.push_back(requests_[i].request);
+    return accepted;
   }
 
   // Removes all staged requests.
   void Rollback() {
     for (; staged_ > 0; --staged_) {
-      Forget(requests_.back());
+      Forget(requests_.back().request);
       requests_.pop_back();
     }
   }
 
  private:
+  struct Known {
+    AnsweredRequest request;
+    SteadyInstant received;
+  };
+
   // Bytes of memory that one takes: the entry, the text and a digest on the
   // heap, a node of the map.
   static size_t BytesOf(absl::string_view request_id) {
-    return sizeof(AnsweredRequest) + 192 + request_id.size();
+    return sizeof(Known) + 192 + request_id.size();
   }
 
   // What is added was waited for, or others have accepted it.
@@ -181,17 +217,20 @@ class RequestWindow {
   void Forget(const AnsweredRequest& request) {
     Count(-static_cast<ptrdiff_t>(BytesOf(request.request_id)));
     const auto it = by_id_.find(request.request_id);
-    if (it != by_id_.end() && it->second == &request) by_id_.erase(it);
+    if (it != by_id_.end() && &it->second->request == &request) {
+      by_id_.erase(it);
+    }
   }
 
   const size_t size_;
   const size_t most_;
   MemoryBudget* const budget_;
-  std::deque<AnsweredRequest> requests_;  // oldest first, the staged ones last
+  const Clock clock_;
+  std::deque<Known> requests_;  // oldest first, the staged ones last
   size_t staged_ = 0;
   size_t bytes_ = 0;  // of the budget
   // Keys and values point into `requests_`.
-  std::unordered_map<absl::string_view, AnsweredRequest*,
+  std::unordered_map<absl::string_view, const Known*,
                      absl::Hash<absl::string_view>>
       by_id_;
 };
@@ -226,6 +265,7 @@ class UpdateStaging {
     size_t request_id_window = 1'000;
     size_t most_request_ids = 1'000'000;
     absl::Time (*wall_clock)() = absl::Now;
+    RequestWindow::Clock steady_clock = SteadyNow;
     MemoryBudget* budget = nullptr;     // of the table; null: none
     MemoryBudget* id_budget = nullptr;  // of the request ids; null: none
     // The limit of Delta::bytes() of a batch.
@@ -306,7 +346,7 @@ class UpdateStaging {
   // the head does not lead there.
   absl::StatusOr<AcceptedBatch> LeadTo(StoredTable& whole) const;
 
-  // Adds requests that were answered elsewhere and are not known.
+  // Adds requests of a log, oldest first, that are not known.
   void AddAnswered(absl::Span<const AnsweredRequest> requests);
 
   // A version of the table.

@@ -18,10 +18,9 @@
 
 namespace planb::server {
 
-// Opens a store that keeps 5 requests for each table and does not sync.
+// Opens a store that does not sync.
 inline std::unique_ptr<SqliteStore> OpenStore(const std::string& path) {
-  auto store = SqliteStore::Open(
-      {.path = path, .sync = StoreSync::kOff, .request_window = 5});
+  auto store = SqliteStore::Open({.path = path, .sync = StoreSync::kOff});
   EXPECT_TRUE(store.ok()) << store.status();
   return store.ok() ? *std::move(store) : nullptr;
 }

@@ -93,7 +93,7 @@ AcceptedBatch StoreScript::RandomBatch(Table& table) {
   }
   if (Below(10) == 0) table.writer_epoch += 1 + Below(1ULL << 63);
   batch.writer_epoch = table.writer_epoch;
-  if (Below(2) == 0) {
+  if (table.requests.size() < options_.max_requests && Below(2) == 0) {
     AnsweredRequest request;
     request.request_id = absl::StrCat("request ", random_());
     request.fingerprint = random_();
@@ -109,11 +109,6 @@ AcceptedBatch StoreScript::RandomBatch(Table& table) {
     request.outcome.accepted =
         absl::FromUnixNanos(static_cast<int64_t>(random_() >> 2));
     table.requests.push_back(request);
-    const size_t forgotten =
-        CountForgotten(table.requests, options_.request_window);
-    table.requests.erase(
-        table.requests.begin(),
-        table.requests.begin() + static_cast<ptrdiff_t>(forgotten));
     batch.request = std::move(request);
   }
   return batch;

@@ -20,7 +20,7 @@ namespace planb::server {
 
 struct StoreScriptOptions {
   uint64_t seed = 1;
-  size_t request_window = 5;
+  size_t max_requests = 20;  // of each table that have an id
   size_t max_tables = 4;
   // The number of prefixes. Few, so that routes are replaced and withdrawn.
   size_t prefixes = 200;

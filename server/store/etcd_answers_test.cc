@@ -601,6 +601,28 @@ TEST_F(EtcdAnswers, NoAnswerIsOfAHeadThatTheWatchHasLeftBehind) {
   EXPECT_EQ(a.state().digest, b.state().digest);
 }
 
+// Another server writes before each read of this one.
+TEST_F(EtcdAnswers, WhatChangesNothingIsAnsweredBesideSteadyWriters) {
+  Node first(OpenDirectly()), second(OpenBetween());
+  Table& a = first.tables.default_table();
+  Table& b = second.tables.default_table();
+  std::atomic<NextHopId> writes = 0;
+  between_->before_range = [&](const etcdserverpb::RangeRequest&) {
+    EXPECT_TRUE(a.Apply(Announce("::/0", ++writes)).ok());
+    return Status::OK;
+  };
+  between_->HoldWatch(true);
+  UpdateBatch batch = Announce("::/1", kNoRoute);
+  batch.changes[0].op = RouteChange::Op::kDelete;
+  const auto outcome = b.Apply(batch);
+  ASSERT_TRUE(outcome.ok()) << outcome.status();
+  EXPECT_GE(outcome->generation, 1U);
+  batch.changes[0].op = RouteChange::Op::kDeleteStrict;
+  EXPECT_EQ(ErrorReason(b.Apply(batch).status()), "ROUTE_NOT_FOUND");
+  EXPECT_LE(writes, 8U);
+  between_->HoldWatch(false);
+}
+
 // One read confirms a table for all that changes nothing, and a change needs
 // none.
 TEST_F(EtcdAnswers, WhatChangesNothingIsAnsweredAfterOneRead) {

@@ -32,7 +32,6 @@ using etcd_txn::AddPut;
 using etcd_txn::CompareCreation;
 using etcd_txn::CompareRevision;
 using etcd_txn::CompareValue;
-using etcd_txn::Conflict;
 using etcd_txn::Corrupt;
 using etcd_txn::Failed;
 using etcd_txn::FoundElse;
@@ -164,7 +163,7 @@ absl::StatusOr<uint64_t> EtcdStore::CreateTable(const std::string& name,
     const absl::Status silence = Silence();
     if (!silence.ok()) return silence;
     // The floor has risen since the caller read it.
-    if (floor_ != 0 && generation <= floor_) return Conflict();
+    if (floor_ != 0 && generation <= floor_) return StoreConflict();
     creating_.insert(record.id());
     CompareRevision(floor_key, floor_revision_, txn);
   }
@@ -190,7 +189,7 @@ absl::StatusOr<uint64_t> EtcdStore::CreateTable(const std::string& name,
       }
       floor_ = std::max(floor_, generations);
       floor_revision_ = floor == nullptr ? 0 : floor->mod_revision();
-      return Conflict();
+      return StoreConflict();
     }
     TableRecord other;
     if (!other.ParseFromString(found->value()) || other.id() != record.id()) {
@@ -279,7 +278,7 @@ absl::Status EtcdStore::DeleteTable(const std::string& name, uint64_t id,
     }
     floor = std::max(floor, other);
   }
-  return Conflict();
+  return StoreConflict();
 }
 
 void EtcdStore::StartAppend(const std::string& table, uint64_t id,
@@ -349,7 +348,7 @@ absl::Status EtcdStore::Refusal(const Job& job, const Log* log) const {
                  "etcd has not answered since this server began");
   }
   if (job.position != kAnyPosition && job.position + 1 != log->record.next()) {
-    return Conflict();  // the follower has been told already
+    return StoreConflict();  // the follower has been told already
   }
   if (job.generation != 0 && job.previous != log->record.generation()) {
     // No server could apply it.
@@ -403,7 +402,9 @@ absl::Status EtcdStore::Confirm(const Job& job) {
                  "read again");
   }
   const absl::Status told = CatchUp(id);
-  if (told.ok() || IsStoreConflict(told)) return Conflict();
+  if (told.ok() || IsStoreConflict(told)) {
+    return StoreConflict(record.next() - 1);
+  }
   return ErrorReason(told) == "STORE_CORRUPT" ? told : Failed(told);
 }
 
@@ -499,6 +500,7 @@ void EtcdStore::Append(Job job) {
   entry.set_bytes(contents.size());
   absl::Status status;
   bool conflict = false;
+  uint64_t position = kAnyPosition;  // of the table, as the store says
   const std::string chunks =
       absl::StrCat(ChunkPrefix(id, number), Hex(instance_), Hex(append), "/");
   if (contents.size() <= options_.chunk_bytes) {
@@ -536,6 +538,7 @@ void EtcdStore::Append(Job job) {
         before = found->value();
         continue;
       }
+      if (parsed) position = there.next() - 1;
     }
     if (response.ok() && response->succeeded()) {
       const MutexLock lock(mutex_);
@@ -567,11 +570,11 @@ void EtcdStore::Append(Job job) {
     if (log->second.record.next() > number) {
       // Another server's entry has this number.
       lost = false;
-      status = Conflict();
+      status = StoreConflict(position);
     } else if (conflict && status.ok()) {
       // The entry was appended and replaced by a snapshot since, or was not.
       status = lost ? absl::UnavailableError("etcd: an answer was lost")
-                    : Conflict();
+                    : StoreConflict();
     }
     if (!lost && !closed_.ok()) {
       status = closed_;
@@ -599,7 +602,7 @@ absl::Status EtcdStore::PutChunks(const std::string& table, uint64_t id,
       const MutexLock lock(mutex_);
       const auto log = logs_.find(id);
       if (log == logs_.end()) return NoTable(table);
-      if (log->second.record.next() != number) return Conflict();
+      if (log->second.record.next() != number) return StoreConflict();
     }
     etcdserverpb::TxnRequest txn;
     // Nothing deletes what is put after the table was deleted.

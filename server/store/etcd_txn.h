@@ -51,11 +51,6 @@ inline absl::Status NoTable(absl::string_view name) {
                     absl::StrCat("there is no table \"", name, "\""));
 }
 
-inline absl::Status Conflict() {
-  return Error(absl::StatusCode::kAborted, kStoreConflict,
-               "another server was ahead; repeat the call");
-}
-
 // True if both records are of one table after the same entries.
 inline bool SameEnd(const etcd::TableRecord& a, const etcd::TableRecord& b) {
   return a.next() == b.next() && a.chain() == b.chain() &&

@@ -222,6 +222,46 @@ TEST(Follow, NoAnswerIsOfAHeadThatOthersHaveLeftBehind) {
   }
 }
 
+// Others write before each of its calls of the store.
+TEST(Follow, WhatChangesNothingIsAnsweredBesideSteadyWriters) {
+  using Op = RouteChange::Op;
+  SharedLog log;
+  Node a(log), b(log);
+  NextHopId writes = 0;
+  b.store.Hold();
+  b.store.before_append = [&] {
+    ASSERT_TRUE(a.table().Apply(Announce("::/0", ++writes)).ok());
+  };
+  const UpdateBatch withdraw = Change(Op::kDelete, kNoRoute);
+  const UpdateBatch validated =
+      With(withdraw, [](UpdateBatch& each) { each.validate_only = true; });
+  for (const UpdateBatch& batch : {withdraw, validated}) {
+    const NextHopId before = writes;
+    const auto outcome = b.table().Apply(batch);
+    ASSERT_TRUE(outcome.ok()) << outcome.status();
+    EXPECT_GT(outcome->generation, before);
+    EXPECT_LE(outcome->generation, writes);
+  }
+  const UpdateBatch expects = With(withdraw, [](UpdateBatch& each) {
+    each.expected_generation = 1'000'000;
+  });
+  EXPECT_EQ(ErrorReason(b.table().Apply(expects).status()),
+            "GENERATION_MISMATCH");
+  EXPECT_EQ(ErrorReason(
+                b.table().Apply(Change(Op::kDeleteStrict, kNoRoute)).status()),
+            "ROUTE_NOT_FOUND");
+  // A change has to be appended, and what is behind it waits for it.
+  auto change = b.table().Submit(Announce("2001:db8:1::/48", 7));
+  auto behind = b.table().Submit(withdraw);
+  const absl::Status refused = change.get().status();
+  EXPECT_EQ(ErrorReason(refused), kStoreConflict) << refused;
+  EXPECT_FALSE(refused.GetPayload(kConflictPosition).has_value());
+  const auto outcome = behind.get();
+  ASSERT_TRUE(outcome.ok()) << outcome.status();
+  EXPECT_FALSE(outcome->counts.Any());
+  b.store.before_append = nullptr;
+}
+
 // What the first server does to tables, the second is told while its call
 // waits.
 TEST(Follow, NoTableIsAbsentOrThereBecauseAServerFollowsLate) {

@@ -21,6 +21,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/ascii.h"
+#include "absl/strings/cord.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
@@ -347,10 +350,29 @@ class Store {
 };
 
 // The error of an append that another server was ahead of: nothing is appended,
-// and the follower has what the other server appended. Stage again.
+// and the follower has what the other server appended. Stage again. `position`:
+// where the store has said that the table was at a moment of the call, or
+// kAnyPosition. What is staged there or later is of a moment of the call too.
 inline constexpr char kStoreConflict[] = "STORE_CONFLICT";
+inline constexpr char kConflictPosition[] = "planb/position";
+inline absl::Status StoreConflict(uint64_t position = Store::kAnyPosition) {
+  absl::Status status = Error(absl::StatusCode::kAborted, kStoreConflict,
+                              "other servers were ahead; repeat the call");
+  if (position != Store::kAnyPosition) {
+    status.SetPayload(kConflictPosition, absl::Cord(absl::StrCat(position)));
+  }
+  return status;
+}
 inline bool IsStoreConflict(const absl::Status& status) {
   return absl::IsAborted(status) && ErrorReason(status) == kStoreConflict;
+}
+inline uint64_t ConflictPosition(const absl::Status& status) {
+  const auto payload = status.GetPayload(kConflictPosition);
+  uint64_t position = Store::kAnyPosition;
+  return payload.has_value() &&
+                 absl::SimpleAtoi(std::string(*payload), &position)
+             ? position
+             : Store::kAnyPosition;
 }
 
 }  // namespace planb::server

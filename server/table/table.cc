@@ -252,24 +252,28 @@ std::future<Table::Outcome> Table::Submit(UpdateBatch batch,
   return outcome;
 }
 
+void Table::Answer(Submitted& batch, absl::Time now) const {
+  Operated(batch.operations);
+  // A named request has the time that the log has, on every server.
+  if (!batch.staged.repeated && !batch.staged.record.request.has_value()) {
+    batch.staged.outcome.accepted = now;
+  }
+  if (batch.refusal.ok()) {
+    batch.promise.set_value(std::move(batch.staged.outcome));
+  } else {
+    batch.promise.set_value(std::move(batch.refusal));
+  }
+}
+
 void Table::Accept(absl::Span<Submitted> group, UpdateStaging::Version& head) {
   const absl::Time now = options_.wall_clock();
   const SteadyInstant accepted = SteadyNow();
   staging_.Accept(head);
   for (Submitted& batch : group) {
-    Operated(batch.operations);
     if (batch.staged.record.delta != nullptr) {
       accepted_.push_back({batch.staged.record.delta, accepted, now});
     }
-    // A named request has the time that the log has, on every server.
-    if (!batch.staged.repeated && !batch.staged.record.request.has_value()) {
-      batch.staged.outcome.accepted = now;
-    }
-    if (batch.refusal.ok()) {
-      batch.promise.set_value(std::move(batch.staged.outcome));
-    } else {
-      batch.promise.set_value(std::move(batch.refusal));
-    }
+    Answer(batch, now);
   }
   if (!accepted_.empty()) build_job_.Schedule(std::max(accepted, next_build_));
 }
@@ -552,6 +556,13 @@ void Table::Recover() {
     Refuse(absl::MakeSpan(group_), store_error_);
   }
   for (Submitted& submitted : later) StageAgain(submitted);
+  const auto rest =
+      std::find_if_not(later.begin(), later.end(),
+                       [this](const Submitted& each) { return Holds(each); });
+  for (auto held = later.begin(); held != rest; ++held) {
+    Answer(*held, options_.wall_clock());
+  }
+  later.erase(later.begin(), rest);
   const MutexLock lock(mutex_);
   submitted_ = std::move(later);
   submitted_head_ = staging_.Head();
@@ -560,13 +571,18 @@ void Table::Recover() {
 
 void Table::StageGroupAgain(Group& later) {
   Group again;
+  const uint64_t position = ConflictPosition(store_error_);
   for (Submitted& submitted : group_) {
     absl::Status why;
     {
       const MutexLock lock(mutex_);
       why = apart_;
     }
-    if (++submitted.conflicts > kMostConflicts) why = store_error_;
+    submitted.confirmed = std::min(submitted.confirmed, position);
+    // What holds waits for those before it only.
+    if (++submitted.conflicts > kMostConflicts && !Holds(submitted)) {
+      why = StoreConflict();
+    }
     if (!why.ok()) {
       Refuse({&submitted, 1}, why);
     } else {

@@ -203,6 +203,8 @@ class Table {
     OperationCounts operations;  // if the store accepts it
     std::promise<Outcome> promise;
     int conflicts = 0;  // how often another server was ahead
+    // The store has said that the table was there at a moment of the call.
+    uint64_t confirmed = Store::kAnyPosition;
   };
   using Group = std::vector<Submitted>;
   // What another server did: batches, or all of the table.
@@ -233,6 +235,8 @@ class Table {
   // Stages a batch and sets the results in `submitted`.
   void Stage(const UpdateBatch& batch, UpdateStaging::Prepared* prepared,
              Submitted& submitted) ABSL_EXCLUSIVE_LOCKS_REQUIRED(sequence_);
+  // Sets the answer of a batch, which is not refused for the store.
+  void Answer(Submitted& batch, absl::Time now) const;
   // Accepts `group`, which leads to `head`, and answers it. Afterwards `head`
   // is the version before.
   void Accept(absl::Span<Submitted> group, UpdateStaging::Version& head)
@@ -249,7 +253,8 @@ class Table {
   // Rolls back all that is staged, and applies what other servers did. Stores
   // the group in parts if the store had no room for the whole, or refuses it,
   // or submits it again if another server was ahead. Stages again what was
-  // submitted meanwhile.
+  // submitted meanwhile. Answers what holds then: beside steady writers the
+  // next read of the store would find others ahead again.
   void Recover();
   // Submits the group again, before `later`.
   void StageGroupAgain(Group& later) ABSL_EXCLUSIVE_LOCKS_REQUIRED(sequence_);
@@ -263,6 +268,11 @@ class Table {
   absl::Status ApplyElsewhere() ABSL_EXCLUSIVE_LOCKS_REQUIRED(sequence_);
   void StageAgain(Submitted& submitted)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(sequence_);
+  // True if a batch that was staged at `position_` changes nothing there, and
+  // the table was there at a moment of the call: its answer holds.
+  bool Holds(const Submitted& submitted) const {
+    return !submitted.staged.stores && submitted.confirmed <= position_;
+  }
   void StoreParts(absl::Span<Submitted> part, int& attempts)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(sequence_);
   // True if other servers write the store too. Then a batch that needs no

@@ -43,11 +43,6 @@ absl::Status Exists(absl::string_view name) {
                     absl::StrCat("there is a table \"", name, "\""));
 }
 
-absl::Status Ahead() {
-  return Error(absl::StatusCode::kAborted, kStoreConflict,
-               "another server was ahead; repeat the call");
-}
-
 // Repeats `attempt` for a second while another server is ahead: what it did is
 // on the way from the store.
 absl::StatusOr<TableRef> UntilFollowed(
@@ -219,7 +214,7 @@ absl::StatusOr<TableRef> Tables::FindToUpdate(absl::string_view name) const {
     if (!id.ok()) return id.status();
     if (*id == Store::kAnyTable) return table.status();
     const absl::Status left_out = WhyLeftOut(*id);
-    return left_out.ok() ? Ahead() : left_out;
+    return left_out.ok() ? StoreConflict() : left_out;
   });
 }
 
@@ -240,7 +235,7 @@ absl::StatusOr<TableRef> Tables::TryCreate(const std::string& name,
     if (!others_write()) return Exists(name);
     const absl::StatusOr<uint64_t> id = store_->FindTable(name);
     if (!id.ok()) return id.status();
-    return *id == Store::kAnyTable ? Ahead() : Exists(name);
+    return *id == Store::kAnyTable ? StoreConflict() : Exists(name);
   }
   // Deleted tables that calls still use do not count: the calls are limited.
   // Where others write, this server may lack tables or have deleted ones.
@@ -295,7 +290,8 @@ absl::StatusOr<TableRef> Tables::TryDelete(const std::string& name) {
       left_out_.erase(*id);
       return TableRef();
     }
-    if (it == map.end() || it->second->store_id() != *id) return Ahead();
+    if (it == map.end() || it->second->store_id() != *id)
+      return StoreConflict();
   }
   if (it == map.end()) return NotFound(name);
   const TableRef table = it->second;

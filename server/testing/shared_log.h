@@ -47,6 +47,9 @@ class SharedLog {
       Tell();
     }
 
+    // Called at the begin of an append. Set while none is in progress.
+    std::function<void()> before_append;
+
     // Tables are loaded when they are empty.
     absl::StatusOr<std::vector<StoredTable>> Load() override {
       const MutexLock lock(log_.mutex_);
@@ -112,6 +115,7 @@ class SharedLog {
     void StartAppend(const std::string& table, uint64_t id, uint64_t position,
                      absl::Span<const AcceptedBatch> batches,
                      Done done) override {
+      if (before_append) before_append();
       const MutexLock lock(log_.mutex_);
       const auto found = log_.tables_.find(table);
       if (found == log_.tables_.end() || found->second.id != id) {
@@ -119,7 +123,7 @@ class SharedLog {
       }
       if (position != found->second.position) {
         Tell();
-        return done(Error(absl::StatusCode::kAborted, kStoreConflict, "late"));
+        return done(StoreConflict(found->second.position));
       }
       if (batches.empty()) return done(absl::OkStatus());
       ++found->second.position;

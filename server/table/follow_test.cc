@@ -77,9 +77,13 @@ TEST(Follow, WritersOnAllServersMakeOneHistory) {
     threads.emplace_back([&, n] {
       std::mt19937_64 random(n);
       for (uint32_t i = 0; i < kBatches; ++i) {
-        const auto outcome = nodes[n]->table().Apply(
+        const UpdateBatch batch =
             Announce(absl::StrCat("2001:db8:", random() % 7, "::/48"),
-                     static_cast<NextHopId>(1 + n * kBatches + i)));
+                     static_cast<NextHopId>(1 + n * kBatches + i));
+        Table::Outcome outcome = nodes[n]->table().Apply(batch);
+        while (IsStoreConflict(outcome.status())) {  // others were faster
+          outcome = nodes[n]->table().Apply(batch);
+        }
         ASSERT_TRUE(outcome.ok()) << outcome.status();
         generations[n].push_back(outcome->generation);
       }

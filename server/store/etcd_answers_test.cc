@@ -649,10 +649,12 @@ TEST_F(EtcdAnswers, WhatChangesNothingIsAnsweredAfterOneRead) {
   EXPECT_EQ(ErrorReason(store->Append("red", {}, 1, id)), "TABLE_NOT_FOUND");
   EXPECT_EQ(store->FindTable("red").value(), Store::kAnyTable);
   const uint64_t later = other->CreateTable("red", 2).value();
-  EXPECT_EQ(ErrorReason(store->Append("red", {}, 1, id)), "TABLE_NOT_FOUND");
-  EXPECT_EQ(ErrorReason(store->Append("red", {Batch(2, {MakeRoute("::/1", 7)})},
-                                      1, id)),
-            "TABLE_NOT_FOUND");
+  for (const absl::Status& gone :
+       {store->Append("red", {}, 1, id),
+        store->Append("red", {Batch(2, {MakeRoute("::/1", 7)})}, 1, id)}) {
+    EXPECT_EQ(gone, DeletedElsewhere());
+    EXPECT_FALSE(IsStoreConflict(gone));  // nothing is staged again
+  }
   EXPECT_EQ(store->FindTable("red").value(), later);
 }
 

@@ -37,7 +37,6 @@ using etcd_txn::Corrupt;
 using etcd_txn::Failed;
 using etcd_txn::FoundElse;
 using etcd_txn::Hex;
-using etcd_txn::NoTable;
 using etcd_txn::ReadElse;
 using etcd_txn::SameEnd;
 using etcdserverpb::KeyValue;
@@ -531,7 +530,7 @@ absl::Status EtcdStore::Event(const etcdserverpb::Event& event) {
       const Log deleted = std::move(log->second);
       log = logs_.erase(log);
       if (follower_ != nullptr) follower_->Deleted(deleted.name, deleted.id);
-      if (deleted.done != nullptr) deleted.done(NoTable(deleted.name));
+      if (deleted.done != nullptr) deleted.done(DeletedElsewhere());
     }
     return absl::OkStatus();
   }

@@ -341,7 +341,7 @@ Store::Done EtcdStore::Take(Log& log, uint64_t append) {
 
 absl::Status EtcdStore::Refusal(const Job& job, const Log* log) const {
   if (!closed_.ok()) return closed_;
-  if (log == nullptr) return NoTable(job.table);
+  if (log == nullptr) return DeletedElsewhere();
   if (!log->failed.ok()) return log->failed;
   if (log->record.next() == 0) {
     return Error(absl::StatusCode::kUnavailable, "STORE_FAILED",
@@ -393,7 +393,7 @@ absl::Status EtcdStore::Confirm(const Job& job) {
   if (!record.ParseFromString(read->kvs(0).value())) {
     return Corrupt(request.key(), "is not a table's record");
   }
-  if (record.id() != id) return NoTable(job.table);
+  if (record.id() != id) return DeletedElsewhere();
   if (SameEnd(record, known)) return absl::OkStatus();
   if (record.next() <= known.next()) {
     diverged_ = true;
@@ -530,7 +530,7 @@ void EtcdStore::Append(Job job) {
       const bool parsed =
           found != nullptr && there.ParseFromString(found->value());
       if (found == nullptr || (parsed && there.id() != id)) {
-        status = NoTable(job.table);
+        status = found == nullptr ? NoTable(job.table) : DeletedElsewhere();
         break;
       }
       if (parsed && there.next() == number && there.chain() == chain) {
@@ -578,7 +578,7 @@ void EtcdStore::Append(Job job) {
     }
     if (!lost && !closed_.ok()) {
       status = closed_;
-    } else if (!IsStoreConflict(status) && !absl::IsNotFound(status)) {
+    } else if (lost || ErrorReason(status).empty()) {
       status = Failed(status, lost);
     }
     done(status);
@@ -601,7 +601,7 @@ absl::Status EtcdStore::PutChunks(const std::string& table, uint64_t id,
     {
       const MutexLock lock(mutex_);
       const auto log = logs_.find(id);
-      if (log == logs_.end()) return NoTable(table);
+      if (log == logs_.end()) return DeletedElsewhere();
       if (log->second.record.next() != number) return StoreConflict();
     }
     etcdserverpb::TxnRequest txn;
@@ -612,7 +612,7 @@ absl::Status EtcdStore::PutChunks(const std::string& table, uint64_t id,
     entry.set_chunks(entry.chunks() + 1);
     const auto response = client_->Txn(txn);
     if (!response.ok()) return response.status();
-    if (!response->succeeded()) return NoTable(table);
+    if (!response->succeeded()) return DeletedElsewhere();
   }
   return absl::OkStatus();
 }

@@ -308,6 +308,37 @@ TEST(Follow, NoTableIsAbsentOrThereBecauseAServerFollowsLate) {
   }
 }
 
+// The second server still has the earlier table of this name.
+TEST(Follow, ATableThatOthersMadeAnewIsNotAbsent) {
+  SharedLog log;
+  Node a(log), b(log);
+  ASSERT_TRUE(a.tables.Create("red").ok());
+  const auto before = b.tables.FindToUpdate("red");
+  ASSERT_TRUE(before.ok()) << before.status();
+  b.store.Hold();
+  ASSERT_TRUE(a.tables.Delete("red").ok());
+  ASSERT_TRUE(a.tables.Create("red").ok());
+  const auto expect_conflict = [&](const UpdateBatch& batch) {
+    const absl::Status refused = (*before)->Apply(batch).status();
+    EXPECT_TRUE(absl::IsAborted(refused)) << refused;
+    EXPECT_EQ(ErrorReason(refused), kStoreConflict);
+    EXPECT_EQ(ErrorField(refused), "table");
+  };
+  expect_conflict(Announce("::/0", 1));
+  expect_conflict(Change(RouteChange::Op::kDelete, kNoRoute));
+  b.store.Release();
+  while ((*before)->refusal().ok()) absl::SleepFor(absl::Milliseconds(1));
+  expect_conflict(Announce("::/0", 1));
+  // The status that ends a stream of updates.
+  EXPECT_EQ(ErrorReason((*before)->refusal()), kStoreConflict);
+  while (b.tables.Find("red").value_or(nullptr) == *before) {
+    absl::SleepFor(absl::Milliseconds(1));
+  }
+  const auto after = b.tables.FindToUpdate("red");
+  ASSERT_TRUE(after.ok()) << after.status();
+  EXPECT_TRUE((*after)->Apply(Announce("::/0", 1)).ok());
+}
+
 TEST(Follow, TablesAreMadeAndDeletedWhileAllWrite) {
   SharedLog log;
   std::vector<std::unique_ptr<Node>> nodes;

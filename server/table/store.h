@@ -289,9 +289,9 @@ class Store {
   // `done`, once: on a thread of the store, which it must not hold up, or on
   // one that is in a call of this class. Appends of many tables become one
   // transaction. Encodes the batches before it returns; if it throws,
-  // nothing is appended. Errors besides: those of IsStoreConflict(); NOT_FOUND
-  // if another server has deleted the table with this id, whether or not it has
-  // made another one of that name.
+  // nothing is appended. Errors besides: those of IsStoreConflict(). If
+  // another server has deleted the table with this id: NOT_FOUND, or
+  // DeletedElsewhere() if there may be another one of that name.
   // REQUIRES: this server has not deleted the table; each delta names the
   // generation before it; no other append to this table is in progress.
   // The batches were staged when the table was at `position`: as it was loaded,
@@ -364,7 +364,8 @@ inline absl::Status StoreConflict(uint64_t position = Store::kAnyPosition) {
   return status;
 }
 inline bool IsStoreConflict(const absl::Status& status) {
-  return absl::IsAborted(status) && ErrorReason(status) == kStoreConflict;
+  return absl::IsAborted(status) && ErrorReason(status) == kStoreConflict &&
+         ErrorField(status).empty();
 }
 inline uint64_t ConflictPosition(const absl::Status& status) {
   const auto payload = status.GetPayload(kConflictPosition);
@@ -373,6 +374,14 @@ inline uint64_t ConflictPosition(const absl::Status& status) {
                  absl::SimpleAtoi(std::string(*payload), &position)
              ? position
              : Store::kAnyPosition;
+}
+
+// The error of a call that writes a table which another server has deleted: one
+// of that name may be there again, so NOT_FOUND may be wrong. Final.
+inline absl::Status DeletedElsewhere() {
+  return FieldError(absl::StatusCode::kAborted, kStoreConflict, "table",
+                    "another server has deleted the table, and may have made "
+                    "another one of its name; repeat the call");
 }
 
 }  // namespace planb::server

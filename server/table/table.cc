@@ -329,7 +329,7 @@ void Table::StoreEnded(SteadyInstant began, const absl::Status& status) const {
   if (options_.events.stored) {
     options_.events.stored(ElapsedSince(began), status.ok());
   }
-  if (status.ok() || IsStoreConflict(status)) return;
+  if (status.ok() || ErrorReason(status) == kStoreConflict) return;
   Log(LogLevel::kError, "the store refused an update",
       {{"table", name_}, {"error", status.message()}});
 }

@@ -396,7 +396,7 @@ void Tables::RunFollow() {
     } else if (next.deleted && known) {
       const TableRef table = it->second;
       // What it submitted ends with the store's error.
-      table->Freeze(NotFound(next.name), SteadyNow());
+      table->Freeze(DeletedElsewhere(), SteadyNow());
       Remove(std::move(map), table);
     } else if (next.whole != nullptr && it == map.end()) {
       // Made by another server.

@@ -104,7 +104,7 @@ struct ObjectsCall {
   int server = 0;
 };
 
-// A call that was told that there is no such table.
+// A call that was told that there is no such table, or that it was deleted.
 struct AbsentCall {
   Instant begin = 0;
   Instant end = 0;

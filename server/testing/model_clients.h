@@ -126,10 +126,13 @@ inline std::string DescribeStatus(const char* what,
 inline void ModelRun::Failed(int client, const char* what, Instant begin,
                              const grpc::Status& status) {
   const std::string reason = ModelReason(status);
-  // The status of a stream may lack the reason.
-  if (status.error_code() == grpc::StatusCode::NOT_FOUND &&
-      (reason.empty() || reason == "TABLE_NOT_FOUND")) {
-    const bool writes = absl::string_view(what) == "StreamUpdates";
+  const bool writes = absl::string_view(what) == "StreamUpdates";
+  // The status of a stream may lack the reason. A server that is told of a
+  // deletion by the store does not know whether the name is used again.
+  if ((status.error_code() == grpc::StatusCode::NOT_FOUND &&
+       (reason.empty() || reason == "TABLE_NOT_FOUND")) ||
+      (writes && status.error_code() == grpc::StatusCode::ABORTED &&
+       (reason.empty() || reason == "STORE_CONFLICT"))) {
     Add(client, &ModelHistory::absents, AbsentCall{begin, Now(), 0, writes});
   } else if (!status.ok() && !IsBroken(status)) {
     Surprise(DescribeStatus(what, status));

@@ -368,7 +368,10 @@ void ModelWriter::Stream(std::vector<WriteCall> calls, uint64_t since) {
     Record(call);
     if (!call.batch.request_id.empty()) repeats.push_back(call);
   }
-  if (status.error_code() == grpc::StatusCode::NOT_FOUND) return;
+  if (status.error_code() == grpc::StatusCode::NOT_FOUND ||
+      status.error_code() == grpc::StatusCode::ABORTED) {
+    return;  // the table was deleted
+  }
   if (!repeats.empty() && Remembered(since)) {
     Stream(std::move(repeats), since);
   }

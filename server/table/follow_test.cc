@@ -730,6 +730,35 @@ TEST(Follow, TheLimitOfTablesIsNotOfAHeadThatIsBehind) {
   b.store.Release();
 }
 
+// What others wrote is acknowledged: the limit of memory is of what is asked
+// here.
+TEST(Follow, WhatOthersWroteTakesTheRoomBeforeWhatIsAskedHere) {
+  SharedLog log;
+  TablesOptions small;
+  small.memory_limit = 8 << 20;
+  std::vector<std::unique_ptr<Node>> nodes;
+  nodes.push_back(std::make_unique<Node>(log));
+  nodes.push_back(std::make_unique<Node>(log, small));
+  Table& here = nodes[1]->table();
+  ASSERT_TRUE(here.Apply(Announce("2001:db8::/32", 1)).ok());
+  ExpectSame(nodes, 1);
+  nodes[1]->store.Hold();
+  UpdateBatch many;
+  for (uint32_t i = 0; i < 200'000; ++i) {
+    many.changes.push_back({RouteChange::Op::kUpsert,
+                            Prefix::Truncate(Address::V4(i * 0x9e3779b1U), 32),
+                            1 + i % 7});
+  }
+  ASSERT_TRUE(nodes[0]->table().Apply(many).ok());
+  const absl::Status refused =
+      here.Apply(Announce("2001:db8:1::/48", 1)).status();
+  EXPECT_EQ(ErrorReason(refused), "MEMORY_LIMIT") << refused;
+  ExpectSame(nodes, 2);
+  const auto withdrawn = here.Apply(Change(RouteChange::Op::kDelete, kNoRoute));
+  EXPECT_TRUE(withdrawn.ok()) << withdrawn.status();
+  ExpectSame(nodes, 3);
+}
+
 TEST(Follow, AServerDoesNotStartWithATableThatNoServerCanHave) {
   for (StoredTable& table : TablesThatNoServerCanHave()) {
     FakeStore store;

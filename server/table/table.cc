@@ -564,33 +564,36 @@ void Table::Recover() {
   }
   later.erase(later.begin(), rest);
   const MutexLock lock(mutex_);
+  try {
+    // Some came to change something.
+    MakeRoom(accepted_, pending_ + CountChanges(later));
+  } catch (const std::bad_alloc&) {
+    staging_.Rollback();
+    Refuse(absl::MakeSpan(later), NoMemory());
+    later.clear();
+  }
   submitted_ = std::move(later);
   submitted_head_ = staging_.Head();
   pending_ += CountChanges(submitted_);
 }
 
 void Table::StageGroupAgain(Group& later) {
-  Group again;
   const uint64_t position = ConflictPosition(store_error_);
-  for (Submitted& submitted : group_) {
-    absl::Status why;
-    {
-      const MutexLock lock(mutex_);
-      why = apart_;
-    }
+  std::erase_if(group_, [&](Submitted& submitted) {
     submitted.confirmed = std::min(submitted.confirmed, position);
     // What holds waits for those before it only.
-    if (++submitted.conflicts > kMostConflicts && !Holds(submitted)) {
-      why = StoreConflict();
+    if (++submitted.conflicts <= kMostConflicts || Holds(submitted)) {
+      return false;
     }
-    if (!why.ok()) {
-      Refuse({&submitted, 1}, why);
-    } else {
-      again.push_back(std::move(submitted));
-    }
+    Refuse({&submitted, 1}, StoreConflict());
+    return true;
+  });
+  try {
+    later.insert(later.begin(), std::make_move_iterator(group_.begin()),
+                 std::make_move_iterator(group_.end()));
+  } catch (const std::bad_alloc&) {
+    Refuse(absl::MakeSpan(group_), NoMemory());
   }
-  std::move(later.begin(), later.end(), std::back_inserter(again));
-  later = std::move(again);
 }
 
 void Table::StageAgain(Submitted& submitted) {
@@ -609,6 +612,10 @@ void Table::StoreParts(absl::Span<Submitted> part, int& attempts) {
   absl::Status status;
   try {
     const std::vector<AcceptedBatch> records = Records(part);
+    {
+      const MutexLock lock(mutex_);
+      MakeRoom(accepted_, pending_ + CountChanges(part));
+    }
     if (attempts <= 0) status = store_error_;
     if (status.ok() && NeedsStore(part)) {
       const SteadyInstant began = SteadyNow();
@@ -628,7 +635,7 @@ void Table::StoreParts(absl::Span<Submitted> part, int& attempts) {
   --attempts;
   store_error_ = status;
   if (part.size() == 1 || attempts <= 0 || !absl::IsResourceExhausted(status)) {
-    return Refuse(part, status);
+    return Refuse(part, IsStoreConflict(status) ? StoreConflict() : status);
   }
   StoreParts(part.first(part.size() / 2), attempts);
   StoreParts(part.subspan(part.size() / 2), attempts);

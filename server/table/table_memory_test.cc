@@ -217,6 +217,76 @@ TEST(TableMemory, ATableAsAWholeIsAppliedOnceThereIsMemory) {
   });
 }
 
+// Withdrawals of what is not there, until it is known that another server has
+// announced it. Lets the first, second ... large allocation then fail, and all
+// after it.
+TEST(TableMemory, BatchesThatCameToChangeSomethingFindRoomOrAreRefused) {
+  spared = true;
+  // Builds wait, so that what is accepted piles up.
+  static std::atomic<bool> waits, waiting;
+  constexpr uint32_t kBatches = 300;
+  const auto prefix = [](uint32_t i) {
+    return Prefix::Truncate(Address::V4(i << 12), 20);
+  };
+  Delta announced = {.generation = 2, .previous = 1};
+  TableDigest digest;
+  for (uint32_t i = 0; i <= kBatches; ++i) {
+    const Route route = {prefix(i), 7};
+    digest.Add(route);
+    if (i < kBatches) announced.routes.push_back(route);
+  }
+  announced.digest = digest.ToString();
+  size_t failures = 0;
+  for (uint64_t applied = 0; applied < kBatches; ++failures) {
+    FakeStore store;
+    store.others_write = true;
+    waits = waiting = false;
+    Table table(StoredTable(), {.store = &store, .build_fault = [](uint64_t) {
+                                  waiting = true;
+                                  waits.wait(true);
+                                  return absl::OkStatus();
+                                }});
+    waits = true;
+    waiting = false;
+    UpdateBatch batch;
+    batch.changes = {{RouteChange::Op::kUpsert, prefix(kBatches), 7}};
+    ASSERT_TRUE(table.Apply(batch).ok());
+    while (!waiting) absl::SleepFor(absl::Milliseconds(1));
+    store.Hold();
+    std::vector<std::future<Table::Outcome>> outcomes;
+    for (uint32_t i = 0; i < kBatches; ++i) {
+      batch.changes = {{RouteChange::Op::kDelete, prefix(i), kNoRoute}};
+      outcomes.push_back(table.Submit(batch));
+    }
+    // The first of them is with the store: it gets the conflict.
+    store.AwaitCommits(2);
+    table.AppendedElsewhere(
+        2, {{.delta = std::make_shared<const Delta>(announced)}});
+    store.Fail(StoreConflict());
+    granted_large = failures;
+    store.Release();
+    applied = 0;
+    for (auto& each : outcomes) {
+      const Table::Outcome outcome = each.get();
+      if (outcome.ok()) {
+        ASSERT_EQ(outcome->counts.removed, 1U);
+        ++applied;
+      } else {
+        ASSERT_EQ(ErrorReason(outcome.status()), "MEMORY_LIMIT")
+            << outcome.status();
+      }
+    }
+    granted_large = kAll;
+    waits = false;
+    waits.notify_all();
+    // What the other server did is there in any case.
+    ASSERT_TRUE(
+        table.AwaitVisible(2 + applied, SteadyAfter(absl::Seconds(60))).ok());
+    EXPECT_EQ(table.state().routes_v4, 1 + kBatches - applied);
+  }
+  EXPECT_GT(failures, 1U);
+}
+
 // A table that waits for memory ends all the same.
 TEST(TableMemory, ATableThatWaitsForMemoryEnds) {
   spared = true;

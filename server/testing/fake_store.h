@@ -82,7 +82,8 @@ class FakeStore final : public Store {
     Answer();
   }
 
-  // Later writes fail with `status`; they succeed if it is OK.
+  // Later writes fail with `status`, one alone for a conflict; they succeed if
+  // it is OK.
   void Fail(absl::Status status) {
     const MutexLock lock(mutex_);
     failure_ = std::move(status);
@@ -141,6 +142,7 @@ class FakeStore final : public Store {
     MutexLock lock(mutex_);
     for (Waiting& append : std::exchange(waiting_, {})) {
       absl::Status status = held_ ? closed_ : failure_;
+      if (IsStoreConflict(failure_)) failure_ = absl::OkStatus();
       for (const AcceptedBatch& batch : append.batches) {
         if (batch.delta == nullptr || !status.ok()) continue;
         if (batch.delta->routes.size() > most_routes_) status = too_large_;

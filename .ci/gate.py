@@ -47,12 +47,14 @@ ASAN = ["//lpm/...", "//base/...", "//proto/...", "//server/base/...",
         "//server/table/...", "//server/store/...", "//server/net:admission_test"]
 # The engine, the RIB and publication: all that shares state between threads and can be
 # compiled for TSan as a whole. table_test has servers that follow one another through a
-# log in memory. gRPC and abseil come uninstrumented from packages, and
-# TSan would misread their locks.
+# log in memory, etcd_store_test some that do through a real etcd. gRPC and abseil come
+# uninstrumented from packages, and TSan would misread their locks:
+# etcd_store_test.tsan has what is not judged there for that.
 TSAN = ["//lpm/fib:fib_threads_test", "//server/table:rib_test",
         "//server/table:snapshot_test", "//server/table:table_test",
         "//server/table:table_memory_test",
-        "//server/store:sqlite_store_test", "//server:metrics_test",
+        "//server/store:sqlite_store_test", "//server/store:etcd_store_test",
+        "//server:metrics_test",
         "//server/base:base_test", "//lpm/routes:routes_threads_test",
         "//client:coalescing_lookup_test", "//client:local_routes_test"]
 # The server defines no name that libc defines: its libraries get libc's own.

@@ -639,6 +639,11 @@ TEST_F(EtcdAnswers, WhatChangesNothingIsAnsweredAfterOneRead) {
   EXPECT_EQ(reads, 0);
   EXPECT_TRUE(store->Append("red", {}, 1, id).ok());
   EXPECT_EQ(reads, 1);
+  // What was staged before the watch told of more.
+  const absl::Status ahead = store->Append("red", {}, 0, id);
+  EXPECT_TRUE(IsStoreConflict(ahead)) << ahead;
+  EXPECT_EQ(ConflictPosition(ahead), 1U);
+  EXPECT_EQ(reads, 2);
   away = true;
   EXPECT_EQ(ErrorReason(store->Append("red", {}, 1, id)), "STORE_FAILED");
   away = false;

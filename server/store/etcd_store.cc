@@ -347,6 +347,8 @@ absl::Status EtcdStore::Refusal(const Job& job, const Log* log) const {
     return Error(absl::StatusCode::kUnavailable, "STORE_FAILED",
                  "etcd has not answered since this server began");
   }
+  const absl::Status silence = Silence();
+  if (!silence.ok()) return silence;
   if (job.position != kAnyPosition && job.position + 1 != log->record.next()) {
     return StoreConflict();  // the follower has been told already
   }
@@ -357,7 +359,7 @@ absl::Status EtcdStore::Refusal(const Job& job, const Log* log) const {
         absl::StrCat("would follow generation ", log->record.generation(),
                      " as if it was ", job.previous));
   }
-  return Silence();
+  return absl::OkStatus();
 }
 
 absl::Status EtcdStore::Silence() const {
@@ -372,11 +374,14 @@ absl::Status EtcdStore::Silence() const {
 absl::Status EtcdStore::Confirm(const Job& job) {
   uint64_t id = 0;
   TableRecord known;
+  bool conflict = false;
   {
     const MutexLock lock(mutex_);
     const Log* const log = Find(job.table, job.id);
     const absl::Status refusal = Refusal(job, log);
-    if (!refusal.ok()) return refusal;
+    // Others may always be ahead: where they are now is confirmed all the same.
+    conflict = IsStoreConflict(refusal);
+    if (!refusal.ok() && !conflict) return refusal;
     id = log->id;
     known = log->record;
   }
@@ -394,7 +399,8 @@ absl::Status EtcdStore::Confirm(const Job& job) {
     return Corrupt(request.key(), "is not a table's record");
   }
   if (record.id() != id) return DeletedElsewhere();
-  if (SameEnd(record, known)) return absl::OkStatus();
+  const absl::Status followed = StoreConflict(record.next() - 1);
+  if (SameEnd(record, known)) return conflict ? followed : absl::OkStatus();
   if (record.next() <= known.next()) {
     diverged_ = true;
     return Error(absl::StatusCode::kUnavailable, "STORE_FAILED",
@@ -402,9 +408,7 @@ absl::Status EtcdStore::Confirm(const Job& job) {
                  "read again");
   }
   const absl::Status told = CatchUp(id);
-  if (told.ok() || IsStoreConflict(told)) {
-    return StoreConflict(record.next() - 1);
-  }
+  if (told.ok() || IsStoreConflict(told)) return followed;
   return ErrorReason(told) == "STORE_CORRUPT" ? told : Failed(told);
 }
 

@@ -266,6 +266,45 @@ TEST(Follow, WhatChangesNothingIsAnsweredBesideSteadyWriters) {
   b.store.before_append = nullptr;
 }
 
+// A server that is told of one entry while its first batch asks the store, and
+// where that says that the table is.
+TEST(Follow, WhatTheStoreHasNotConfirmedIsAskedFor) {
+  struct Case {
+    uint64_t says;
+    bool second;  // a batch that comes after the store was asked
+    int asked;
+  };
+  for (const auto& [says, second, asked] : {Case{1, false, 1},
+                                            {1, true, 2},
+                                            {2, false, 2},
+                                            {Store::kAnyPosition, false, 2}}) {
+    FakeStore store;
+    store.others_write = true;
+    Table table(StoredTable(), {.store = &store});
+    store.Hold();
+    const UpdateBatch withdraw = Change(RouteChange::Op::kDelete, kNoRoute);
+    std::vector<std::future<Table::Outcome>> outcomes;
+    outcomes.push_back(table.Submit(withdraw));
+    store.AwaitCommits(1);
+    if (second) outcomes.push_back(table.Submit(withdraw));
+    const Route route = {Prefix::Parse("::/0").value(), 2};
+    TableDigest digest;
+    digest.Add(route);
+    table.AppendedElsewhere(1, {{.delta = std::make_shared<const Delta>(
+                                     Delta{.generation = 1,
+                                           .routes = {route},
+                                           .digest = digest.ToString()})}});
+    store.Fail(StoreConflict(says));
+    store.Release();
+    for (auto& outcome : outcomes) {
+      const Table::Outcome answer = outcome.get();
+      ASSERT_TRUE(answer.ok()) << answer.status();
+      EXPECT_EQ(answer->generation, 1U);
+    }
+    EXPECT_EQ(store.begun(), asked) << says << second;
+  }
+}
+
 // What the first server does to tables, the second is told while its call
 // waits.
 TEST(Follow, NoTableIsAbsentOrThereBecauseAServerFollowsLate) {

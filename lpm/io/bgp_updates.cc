@@ -253,7 +253,7 @@ void UpdateTrace::EndBase(const Prefix& prefix, const Address& peer) {
 
 uint32_t UpdateTrace::IndexOf(const Peer& peer) {
   return peers_
-      .try_emplace({peer.address, peer.as_number},
+      .try_emplace({peer.address, peer.as_number, peer.interface},
                    static_cast<uint32_t>(peers_.size()))
       .first->second;
 }

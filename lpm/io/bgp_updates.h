@@ -13,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -167,7 +168,8 @@ class UpdateTrace : public UpdateSink {
   // chosen: the first event of the prefix ends it.
   absl::flat_hash_map<Prefix, NextHopId> base_;
   absl::flat_hash_map<NextHopId, Address> base_peers_;
-  absl::flat_hash_map<std::pair<Address, uint32_t>, uint32_t> peers_;
+  // By address, AS number and interface.
+  absl::flat_hash_map<std::tuple<Address, uint32_t, uint16_t>, uint32_t> peers_;
   NextHopIds ids_;
   TraceSink& sink_;
 };

@@ -160,7 +160,13 @@ absl::Status Malformed(absl::string_view what, absl::string_view why) {
 }  // namespace
 
 std::string Peer::Label() const {
-  return absl::StrCat("AS", as_number, kPeer, address.ToString());
+  std::string label = absl::StrCat("AS", as_number, kPeer, address.ToString());
+  if (NamesNeighbor({.gateway = address})) return label;
+  if (bgp_id != 0) {
+    absl::StrAppend(&label, " router ", Address::V4(bgp_id).ToString());
+  }
+  if (interface != 0) absl::StrAppend(&label, " interface ", interface);
+  return label;
 }
 
 std::string PathLabel(const std::optional<Address>& gateway,
@@ -173,8 +179,9 @@ std::optional<Address> PeerOf(const NextHop& next_hop) {
   absl::ConsumePrefix(&label, kNoGateway);
   const size_t peer = label.find(kPeer);
   if (!absl::StartsWith(label, "AS") || peer == label.npos) return std::nullopt;
+  label.remove_prefix(peer + kPeer.size());
   const absl::StatusOr<Address> address =
-      Address::Parse(label.substr(peer + kPeer.size()));
+      Address::Parse(label.substr(0, label.find(' ')));
   if (!address.ok()) return std::nullopt;
   // Of a gateway that several peers announce, the label names one.
   if (NamesNeighbor(next_hop) && next_hop.gateway != *address) {
@@ -358,16 +365,16 @@ constexpr Subtype kSubtypes[] = {
     {Bgp4mpRecord::kMessage, true, true, true},    // ..._AS4_LOCAL_ADDPATH
 };
 
-// Reads both ends of the session; only returns the peer.
+// Reads both ends of the session; only returns the peer. The interface counts
+// where the address is link-local.
 absl::Status ReadSession(ByteCursor& cursor, bool four_byte_as, Peer* peer) {
   uint32_t local_as = 0;
-  uint16_t interface = 0;
   uint16_t family = 0;
   absl::string_view address;
   absl::string_view local_address;
   if (!ReadAsNumber(cursor, four_byte_as, &peer->as_number) ||
       !ReadAsNumber(cursor, four_byte_as, &local_as) ||
-      !cursor.Read(&interface) || !cursor.Read(&family)) {
+      !cursor.Read(&peer->interface) || !cursor.Read(&family)) {
     return Malformed("the BGP4MP record", "ends before its peer");
   }
   if (family != 1 && family != 2) {
@@ -380,6 +387,7 @@ absl::Status ReadSession(ByteCursor& cursor, bool four_byte_as, Peer* peer) {
     return Malformed("the BGP4MP record", "ends inside its peer");
   }
   peer->address = *Address::FromPacked(address);
+  if (NamesNeighbor({.gateway = peer->address})) peer->interface = 0;
   return absl::OkStatus();
 }
 

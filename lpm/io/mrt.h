@@ -78,8 +78,12 @@ struct Peer {
   Address address;
   uint32_t as_number = 0;
   uint32_t bgp_id = 0;  // only known from a PEER_INDEX_TABLE
+  // The collector's index of the interface; only known from BGP4MP.
+  uint16_t interface = 0;
 
-  // "AS64500 peer 2001:db8::1".
+  // "AS64500 peer 2001:db8::1". A link-local address names a peer only together
+  // with what else is known of it: "AS64500 peer fe80::1 router 192.0.2.1",
+  // "AS64500 peer fe80::1 interface 3".
   std::string Label() const;
 
   friend bool operator==(const Peer&, const Peer&) = default;

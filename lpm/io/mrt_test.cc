@@ -156,6 +156,11 @@ TEST(ParsePeerTable, ReadsEveryKindOfPeer) {
                                   MakePeer("2001:db8::2", 64501)));
   EXPECT_EQ((*peers)[1].Label(), "AS4200000000 peer 192.0.2.2");
   EXPECT_EQ((*peers)[3].Label(), "AS64501 peer 2001:db8::2");
+  // Two sessions over links may have the same address.
+  EXPECT_EQ((Peer{*Address::Parse("fe80::1"), 1, 0xc0000201}.Label()),
+            "AS1 peer fe80::1 router 192.0.2.1");
+  EXPECT_EQ((Peer{*Address::Parse("fe80::1"), 1, 0, 3}.Label()),
+            "AS1 peer fe80::1 interface 3");
 }
 
 TEST(ParsePeerTable, MayBeEmptyOrFull) {

@@ -114,6 +114,9 @@ TEST(PeerOf, TellsThePeerOfEachRouteOrOfNone) {
   EXPECT_EQ(PeerOf(HopOf(own, "::1")), own);
   EXPECT_EQ(PeerOf(HopOf(std::nullopt, "::1")), own);
   EXPECT_EQ(PeerOf(HopOf(link_local, "::1")), own);
+  EXPECT_EQ(PeerOf({.gateway = link_local,
+                    .label = "AS7 peer fe80::1 router 192.0.2.1"}),
+            link_local);
   // Several peers may announce the gateway; the label names the first.
   EXPECT_EQ(PeerOf(HopOf(other, "::1")), std::nullopt);
   for (const char* label : {"", "uplink", "AS7", "AS7 peer ", "AS7 peer x",
@@ -167,6 +170,25 @@ TEST(UpdateTrace, ARouteOfTheBaseShowsAgainUnlessItsPeerSpoke) {
     EXPECT_THAT(sink.Take(),
                 ElementsAre(own ? "1 10.0.0.0/8 0" : "1 10.0.0.0/8 1"));
   }
+}
+
+TEST(UpdateTrace, SessionsWithOneLinkLocalAddressAreTwoPeers) {
+  Lines sink;
+  UpdateTrace trace(1, sink);
+  UpdateEvent one = From("fe80::1", {{}, {To(Of("10.0.0.0/8"), "fe80::1")}});
+  UpdateEvent two = one;
+  one.peer.interface = 2;
+  two.peer.interface = 3;
+  EXPECT_TRUE(trace.OnUpdate(one).ok());
+  EXPECT_TRUE(trace.OnUpdate(two).ok());
+  EXPECT_EQ(trace.peers(), 2u);
+  two.update = {{Of("10.0.0.0/8")}, {}};
+  EXPECT_TRUE(trace.OnUpdate(two).ok());
+  EXPECT_EQ(trace.prefixes(), 1u);
+  EXPECT_THAT(sink.Take(),
+              ElementsAre("hop 1 fe80::1 AS7 peer fe80::1 interface 2",
+                          "1 10.0.0.0/8 1",
+                          "hop 2 fe80::1 AS7 peer fe80::1 interface 3"));
 }
 
 TEST(UpdateTrace, SkipsMessagesOfTheCollector) {

@@ -158,6 +158,8 @@ constexpr absl::string_view kBzip2Magic = "BZh";
 // The first four of its six bytes.
 constexpr absl::string_view kXzMagic = "\xfd\x37zX";
 constexpr absl::string_view kZstdMagic = "\x28\xb5\x2f\xfd";
+// Of a frame that is skipped: after a byte of 0x50 to 0x5f.
+constexpr absl::string_view kZstdSkippable = "\x2a\x4d\x18";
 // What a decompressor may take. "xz -9" takes 65 MiB, "zstd -19" 8.
 constexpr int kWindowLog = 27;
 constexpr size_t kMaxMemory = size_t{1} << kWindowLog;
@@ -427,7 +429,9 @@ absl::StatusOr<std::unique_ptr<ByteSource>> Decompress(
       source = std::make_unique<DecompressingSource<Bzip2>>(std::move(source));
     } else if (absl::StartsWith(*head, kXzMagic)) {
       source = std::make_unique<DecompressingSource<Xz>>(std::move(source));
-    } else if (absl::StartsWith(*head, kZstdMagic)) {
+    } else if (absl::StartsWith(*head, kZstdMagic) ||
+               (head->size() == 4 && (head->front() & 0xf0) == 0x50 &&
+                head->substr(1) == kZstdSkippable)) {
       source = std::make_unique<DecompressingSource<Zstd>>(std::move(source));
     } else {
       break;

@@ -395,6 +395,14 @@ TEST_P(Codec, DetectsAWrongChecksum) {
   EXPECT_THAT(result.status.message(), HasSubstr("corrupt"));
 }
 
+// As pzstd writes it.
+TEST(Decompress, SkipsFramesOfZstdThatHaveNoData) {
+  const std::string skipped("\x50\x2a\x4d\x18\4\0\0\0abcd", 12);
+  const Result result = ReadAll(StringSource(skipped + Zstd("text")));
+  EXPECT_EQ(result.bytes, "text");
+  EXPECT_TRUE(result.status.ok()) << result.status;
+}
+
 // A header of a zstd frame whose window takes 256 MiB.
 TEST(Decompress, RefusesDataThatTakeTooMuchMemory) {
   const std::string frame("\x28\xb5\x2f\xfd\x00\x90\x01\x00\x00", 9);

@@ -15,6 +15,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "lpm/io/byte_source.h"
 #include "lpm/io/mrt.h"
 #include "lpm/io/route_sink.h"
@@ -52,7 +53,9 @@ std::string NameOfOtherFormat(absl::string_view head) {
       return std::string(format.name);
     }
   }
-  const absl::string_view text = absl::StripLeadingAsciiWhitespace(head);
+  absl::string_view text = head;
+  absl::ConsumePrefix(&text, "\xef\xbb\xbf");
+  text = absl::StripLeadingAsciiWhitespace(text);
   if (absl::StartsWith(text, "{") || absl::StartsWith(text, "[")) return "JSON";
   if (absl::StartsWith(text, "<")) return "HTML or XML";
   return "";
@@ -238,7 +241,12 @@ absl::StatusOr<RouteFileReport> ReadRoutes(absl::string_view name,
   const RouteFormat format =
       DetectRouteFormat(in.Peek(kFormatProbe).substr(0, kFormatProbe));
   absl::Status status = ReadDetected(name, format, in, options, out);
-  if (!status.ok()) return status;
+  if (!status.ok()) {
+    // A decompressor does not know the name.
+    return status == in.status() && absl::IsResourceExhausted(status)
+               ? Named(name, status)
+               : status;
+  }
   const RouteFileReport report = out.report();
   status = CheckSomeRoute(name, format, report, options.allow_empty);
   if (!status.ok()) return status;

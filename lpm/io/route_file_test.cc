@@ -161,6 +161,13 @@ TEST(ReadRoutes, NamesTheFirstReasonIfNothingCouldBeRead) {
   }
 }
 
+TEST(ReadRoutes, NamesAFileThatTakesTooMuchMemory) {
+  const std::string frame("\x28\xb5\x2f\xfd\x00\x90\x01\x00\x00", 9);
+  const absl::Status status = ReadAny(frame).status;
+  EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+  EXPECT_THAT(status.message(), HasSubstr("F: the zstd data take"));
+}
+
 TEST(ReadRoutes, NamesOtherFormats) {
   struct {
     std::string file;
@@ -177,6 +184,7 @@ TEST(ReadRoutes, NamesOtherFormats) {
                    6),
        "F: UTF-16 text, "},
       {" {\"routes\": []}\n", "F: JSON, "},
+      {"\xef\xbb\xbf{}", "F: JSON, "},
       {"[\n {\"dst\": \"10.0.0.0/8\"}\n]\n", "F: JSON, "},
       {"<!DOCTYPE html><p>404</p>", "F: HTML or XML, "},
       {"SQLite format 3", "F: an SQLite database, "},

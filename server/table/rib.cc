@@ -637,14 +637,16 @@ absl::Status Rib::CheckLimits(uint64_t routes_before,
     return QuotaError(
         "TABLE_FULL", "routes",
         absl::StrCat("the table would hold ", size(), " routes; its limit is ",
-                     limits_.max_routes));
+                     limits_.max_routes, " (--max_routes)"));
   }
   if (next_hops_.size() > next_hops_before &&
       next_hops_.size() > limits_.max_next_hops) {
     return QuotaError("NEXT_HOPS_FULL", "next_hops",
                       absl::StrCat("the table would hold ", next_hops_.size(),
                                    " next hops and groups; its limit is ",
-                                   limits_.max_next_hops));
+                                   limits_.max_next_hops,
+                                   " (--max_next_hops); \"planbctl nexthop "
+                                   "prune\" deletes those that are unused"));
   }
   return absl::OkStatus();
 }

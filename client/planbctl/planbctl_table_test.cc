@@ -130,6 +130,10 @@ TEST_F(PlanbctlTableTest, VerifyFindsEveryDifference) {
   EXPECT_THAT(Do("verify --json --samples=2000 --batch=100 " + same),
               StartsWith(R"({"routes":3,"addresses":2018,"samples":2000,)"
                          R"("mismatches":0,)"));
+  const std::string part =
+      Write("part", "2001:db8::/32 5\nx\n2001:db8:1::/48 7\n10.0.0.0/8 6\n");
+  EXPECT_THAT(Fails(1, "verify " + part, "1 records malformed"),
+              HasSubstr("0 mismatches"));
   const std::string other =
       Write("other", "2001:db8::/32 5\n2001:db8:1::/48 7\n10.0.0.0/9 6\n");
   EXPECT_THAT(Fails(1, "verify --samples=0 " + other,

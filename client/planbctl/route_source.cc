@@ -30,11 +30,11 @@ void ReportProblems(const std::string& path, const RecordReport& report,
                     const std::string& counts) {
   for (const RouteFileProblem& problem : report.problems) {
     absl::FPrintF(stderr, "planbctl: %s: %s\n",
-                  PlaceIn(path, {problem.offset, problem.line}),
+                  Printable(PlaceIn(path, {problem.offset, problem.line})),
                   Printable(problem.message));
   }
   if (!counts.empty()) {
-    absl::FPrintF(stderr, "planbctl: %s: %s\n", path, counts);
+    absl::FPrintF(stderr, "planbctl: %s: %s\n", Printable(path), counts);
   }
 }
 
@@ -70,10 +70,12 @@ ExitCode FailFile(const absl::Status& status) {
 }
 
 absl::StatusOr<std::vector<Route>> ReadRoutes(const std::string& path,
-                                              NextHopList* objects) {
+                                              NextHopList* objects,
+                                              bool* whole) {
   RouteCollector collector;
   const auto report = ReadRoutes(path, /*strict=*/false, collector);
   if (!report.ok()) return report.status();
+  if (whole != nullptr) *whole = report->whole();
   if (objects != nullptr) {
     objects->next_hops = collector.TakeNextHops();
     objects->groups = collector.TakeGroups();

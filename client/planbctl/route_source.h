@@ -47,9 +47,11 @@ absl::StatusOr<RouteFileReport> ReadRoutes(const std::string& path, bool strict,
 ExitCode FailFile(const absl::Status& status);
 
 // The routes of a file, sorted, each prefix once. `objects`, if not null, gets
-// its next hops and groups. Errors: those of ReadRouteFile.
+// its next hops and groups, `whole` whether all of it was read. Errors: those
+// of ReadRouteFile.
 absl::StatusOr<std::vector<Route>> ReadRoutes(const std::string& path,
-                                              NextHopList* objects = nullptr);
+                                              NextHopList* objects = nullptr,
+                                              bool* whole = nullptr);
 
 // The synthetic table of --ipv4, --seed and --next_hops with `ipv6_routes`.
 std::vector<Route> MadeUpRoutes(uint64_t ipv6_routes);

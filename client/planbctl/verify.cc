@@ -98,7 +98,8 @@ std::string TextOf(const output::Verify& report) {
 
 ExitCode RunVerify(const Arguments& arguments) {
   NextHopList objects;
-  auto routes = ReadRoutes(arguments[0], &objects);
+  bool whole = false;
+  auto routes = ReadRoutes(arguments[0], &objects, &whole);
   if (!routes.ok()) return FailFile(routes.status());
   const auto channel = ConnectToServer();
   if (!channel.ok()) return Fail(channel.status());
@@ -151,7 +152,7 @@ ExitCode RunVerify(const Arguments& arguments) {
   report.set_samples(Number(samples));
   report.set_seconds(absl::ToDoubleSeconds(MonotonicNow() - start));
   Print(report, TextOf(report));
-  return report.mismatches() == 0 && report.different_routes() == 0
+  return whole && report.mismatches() == 0 && report.different_routes() == 0
              ? ExitCode::kOk
              : ExitCode::kNegative;
 }
@@ -172,7 +173,7 @@ const Command kVerifyCommand = {
         "not change meanwhile. If FILE describes next hops, compares what they "
         "mean (gateway and interface), else their ids. Shows the first ten "
         "mismatches and the first ten routes that differ. Exits with "
-        "1 if there is one.",
+        "1 if there is one, or if a part of FILE could not be read.",
     .flags = {"samples", "seed", "batch", "depth", "allow_empty", "next_hop",
               "csv_columns"},
     .run = RunVerify,

@@ -43,11 +43,11 @@ struct UpstreamOptions {
 
 // Follows each table through a watch, which begins with the whole table where
 // that is needed. A watch that ends is begun anew after a random pause of up to
-// a second, so that the followers of a server that was restarted come back one
-// by one. Where
-// the other server has an older generation than this one, for example because
-// it follows others and is behind, or lost a table that it kept in memory, this
-// one keeps what it has until the other is ahead again; lag() then grows.
+// a second, or two if the one before had nothing to read, so that the followers
+// of a server that was restarted come back one by one. Where the other server
+// has an older generation than this one, for example because it follows others
+// and is behind, or lost a table that it kept in memory, this one keeps what it
+// has until the other is ahead again; lag() then grows.
 //
 // Owns a thread for each table and one that asks for tables. Thread-safe.
 class UpstreamStore final : public Store {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// planbctl's output: lines of JSON, or text in fields and tables.
+// planbctl's output: JSON, YAML and CSV of messages, or text in fields and
+// tables.
 
 #ifndef PLANB_CLIENT_PLANBCTL_OUTPUT_H_
 #define PLANB_CLIENT_PLANBCTL_OUTPUT_H_

@@ -5,7 +5,7 @@
 // whether it can compile what it is about to accept.
 //
 //   RoutesByLength lengths = ...;          // with the changes made
-//   RETURN_IF_ERROR(CheckCompilable(family, lengths));
+//   if (!CheckCompilable(family, lengths).ok()) ...
 //   if (FibBytesBound(family, lengths) > limit) ...
 //
 // The bounds hold for every table with so many routes of each length, with any
@@ -21,7 +21,7 @@
 // the added routes is not a bound: neighbours with one next hop take one place,
 // and a single change, of ::/0 say, can make all their boundaries count.
 //
-// All functions but the last: O(lengths). All: thread-safe. Bytes are those
+// All functions but the last two: O(lengths). All: thread-safe. Bytes are those
 // asked of the allocator; huge pages may round what is resident up by 2 MiB for
 // each FIB.
 

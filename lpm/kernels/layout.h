@@ -17,7 +17,8 @@
 //   decides
 //
 // Everything is named by index, nothing by address: a FIB can be moved, copied
-// or mapped. All of it but the root lies in 64-byte lines.
+// or mapped. Tables and partitions lie in 64-byte lines, and descriptors in an
+// array of their own.
 
 #ifndef PLANB_LPM_KERNELS_LAYOUT_H_
 #define PLANB_LPM_KERNELS_LAYOUT_H_

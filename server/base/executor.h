@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A few threads that run the jobs of all tables: rebuilds, callbacks of
-// waiting lookups, freeing of memory.
+// A few threads that run the jobs of all tables: rebuilds, what follows an
+// append to the store, callbacks of waiting lookups, freeing of memory.
 
 #ifndef PLANB_SERVER_BASE_EXECUTOR_H_
 #define PLANB_SERVER_BASE_EXECUTOR_H_

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // One routing table: the RIB that updates change, the published snapshot that
-// lookups read, and the threads that compile the one into the other.
+// lookups read, and the job that compiles the one into the other.
 //
 // An update is staged in the head of the RIB (validated, applied, numbered),
 // stored, accepted, compiled into a snapshot, and published; then it is
 // visible. The caller's thread stages, while it holds the sequence of the
-// table; a thread of the store stores; a job of the server's executor compiles.
+// table; a thread of the store stores; a job of an executor compiles.
 // Batches that are staged while the store is busy form one group, which is
 // stored together; batches that are accepted during a rebuild are compiled
 // together. Each batch gets its own answer.
@@ -84,7 +84,7 @@ struct TableOptions {
 };
 
 // Thread-safe. Read() takes no lock. Only Submit() and Freeze() wait for a
-// batch that is being staged. Has no thread of its own.
+// batch that is being staged. Has threads of its own only without an executor.
 class Table {
  public:
   // An empty table without a name, for tests.

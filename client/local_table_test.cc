@@ -80,7 +80,7 @@ std::string Addresses() {
 
 absl::Time Soon() { return absl::Now() + absl::Seconds(60); }
 
-// A server whose watches and lookups do what a test says.
+// A server that does with watches and lookups what a test says.
 class ScriptedServer : public v1::RouteTable::Service,
                        public v1::RouteLookup::Service {
  public:
@@ -873,7 +873,7 @@ TEST_F(LocalTableTest, IsNeverWrongOrMixedInAStorm) {
         ++hop;
         EXPECT_EQ(Announce(hop, /*longer=*/hop % 2 == 0), hop);
       }
-      // Some kills interrupt those who follow, others find them done.
+      // Some kills interrupt the two tables, others find them done.
       for (const auto* table : {&*follows, &*asks}) {
         if (random() % 4 == 0) {
           EXPECT_TRUE((*table)->WaitFor(hop, Soon()).ok());

@@ -185,8 +185,8 @@ class SnapshotTransfer {
   // Replaces a table by the snapshot in `file`, read to its end. `first` has
   // the fields of the first message: table, ack, conditions. Errors: the
   // server's, by FromGrpc, such as DATA_LOSS for a damaged file; ABORTED, with
-  // the table unchanged, if reading `file` fails: file.bad(). A call whose
-  // answer is lost may be repeated as for RouteReplacer.
+  // the table unchanged, if reading `file` fails: file.bad(). A call without an
+  // answer may be repeated as for RouteReplacer.
   absl::StatusOr<v1::ReplaceRoutesResponse> Import(
       v1::ImportSnapshotRequest first, std::istream& file,
       Deadline deadline = {}) const;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The real server as a child process.
+// Runs the real server as a child process.
 
 #ifndef PLANB_BASE_TESTING_SERVER_PROCESS_H_
 #define PLANB_BASE_TESTING_SERVER_PROCESS_H_
@@ -68,7 +68,7 @@ class ServerProcess {
 
   void Kill(int signal) const { kill(pid_, signal); }
 
-  // Waits for the end of the process. Returns the exit status, or -signal;
+  // Waits for the end of the process. Returns the exit status, or -signal, or
   // -1000 after a minute.
   int Wait() {
     int status = 0;
@@ -102,8 +102,8 @@ class ServerProcess {
     return LoggedPort("listening", address);
   }
 
-  // The port bound for 127.0.0.1:0 that serves `pages` ("metrics" or "health").
-  // Waits for it; 0 after a minute.
+  // Waits for the port bound for 127.0.0.1:0 that serves `pages` ("metrics" or
+  // "health"), and returns it. Returns 0 after a minute.
   int AwaitPortOf(absl::string_view pages) const {
     const std::string what = absl::StrCat("serving ", pages);
     const absl::Time deadline = absl::Now() + absl::Minutes(1);
@@ -116,7 +116,7 @@ class ServerProcess {
   }
 
  private:
-  // 0 until the log has that line.
+  // Returns 0 until the log has that line.
   int LoggedPort(absl::string_view what, absl::string_view address) const {
     const std::string mark = absl::StrCat(what, " address=", address, " port=");
     const std::string log = Log();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Real certificates, made by the tests that need them.
+// Makes real certificates for the tests that need them.
 
 #ifndef PLANB_BASE_TESTING_TEST_CERTIFICATES_H_
 #define PLANB_BASE_TESTING_TEST_CERTIFICATES_H_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A wall clock that a test sets for the processes that it starts.
+// Sets the wall clock of the processes that a test starts.
 
 #ifndef PLANB_BASE_TESTING_TEST_CLOCK_H_
 #define PLANB_BASE_TESTING_TEST_CLOCK_H_
@@ -72,7 +72,7 @@ class TestClock {
     std::string asan_;
   };
 
-  // The same for one process, which this is in the environment of.
+  // Does the same for one process, which has this in its environment.
   std::vector<std::string> environment() const {
     const char* const asan = std::getenv("ASAN_OPTIONS");
     return {absl::StrCat("PLANB_TEST_CLOCK=", path_),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A network between two processes that a test can cut.
+// Connects two processes by a network that a test can cut.
 
 #ifndef PLANB_BASE_TESTING_WIRE_H_
 #define PLANB_BASE_TESTING_WIRE_H_
@@ -59,11 +59,12 @@ class Wire {
   Wire(const Wire&) = delete;
   Wire& operator=(const Wire&) = delete;
 
-  // Where to connect.
+  // The address to connect to.
   const std::string& address() const { return address_; }
   void Cut() { cut_ = true; }
   void Heal() { cut_ = false; }
-  // Cuts it, once, before bytes that the connecting side sends with `text`.
+  // Cuts the network, once, before bytes that the connecting side sends with
+  // `text`.
   void CutBefore(absl::string_view text) {
     const MutexLock lock(mutex_);
     cut_before_ = std::string(text);

@@ -248,7 +248,7 @@ TEST_F(PlanbctlObjectsTest, ALostRouteIsReportedAndASkippedPathIsCounted) {
   EXPECT_THAT(Do("routes list"), HasSubstr("11.0.0.0/8"));
 }
 
-// A snapshot of an earlier version, whose server took any text.
+// A snapshot of an earlier version. Its server took any text.
 std::string OldSnapshot() {
   const NextHop hop = {.id = 7,
                        .gateway = {},

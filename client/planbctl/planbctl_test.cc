@@ -366,8 +366,8 @@ TEST_F(PlanbctlTest, StatusShowsReplicasAndTheirLag) {
   }
   EXPECT_EQ(hours(rows[1][4]), 2);
   EXPECT_EQ(hours(rows[3][4]), 5);
-  // "next" was the first whose last report is ahead of "late"; and "late" of
-  // "empty".
+  // The last report of "next" is the first ahead of "late"; and that of "late"
+  // is the first ahead of "empty".
   EXPECT_EQ(hours(rows[3][3]), 3);
   EXPECT_EQ(hours(rows[4][3]), 5);
   const std::string json = Do("status --json");

@@ -94,7 +94,7 @@ class FileObjects {
   void Add(const NextHopGroup& group);
   void Add(const NextHopList& objects);
 
-  // The objects whose ids in the table are not settled yet.
+  // The objects without a settled id in the table.
   size_t pending() const { return next_hops_.size() + groups_.size(); }
 
   // Finds the pending objects, and makes those that the table lacks, visibly.

@@ -73,11 +73,12 @@ class FakeServer {
   // Watches of "default" can only start from the current generation.
   void ForgetHistory();
   void SetServing(bool serving);
-  // ListReplicas answers this. Before: FAILED_PRECONDITION (STORE_NOT_SHARED).
+  // ListReplicas answers this. Until it is called, ListReplicas fails with
+  // FAILED_PRECONDITION (STORE_NOT_SHARED).
   void SetReplicas(const v1::ListReplicasResponse& replicas);
   // Breaks every connection and stops. REQUIRES: no other call is running.
   void Die();
-  // After Die: serves again at the same target, with the initial table.
+  // Serves again after Die, at the same target, with the initial table.
   void Restart();
 
   // Counts and copies of the requests so far.

@@ -30,7 +30,7 @@ grpc::Status MakeError(grpc::StatusCode code, const std::string& reason,
 // RESOURCE_EXHAUSTED with RetryInfo.
 grpc::Status RetryLater(absl::Duration delay);
 
-// The fake server has this table only.
+// The name of the only table that the fake server has.
 inline bool IsDefaultTable(const std::string& name) {
   return name.empty() || name == "default";
 }
@@ -61,7 +61,7 @@ class FakeTable {
 
   std::optional<Route> Lookup(const Address& address) const;
 
-  // By the contract, except for times, `request_id` and strict ops.
+  // Follows the contract, except for times, `request_id` and strict ops.
   grpc::Status Update(const v1::UpdateRoutesRequest& request,
                       v1::UpdateRoutesResponse& response);
 
@@ -80,7 +80,8 @@ class FakeTable {
     return now_.groups;
   }
   uint64_t generation() const { return first_ + history_.size(); }
-  // 16 bytes: the exclusive or of a hash of each route, next hop and group.
+  // The digest has 16 bytes: the exclusive or of a hash of each route, next hop
+  // and group.
   std::string digest() const;
 
   // The changes of generation oldest() + 1 and on, each whole.

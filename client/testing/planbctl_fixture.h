@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// For tests of planbctl: runs it as a child process and captures its output,
-// and a fake server with a few routes, which planbctl finds through its
-// environment.
+// Runs planbctl as a child process and captures its output. A fake server with
+// a few routes runs beside it, which planbctl finds through its environment.
 
 #ifndef PLANB_CLIENT_TESTING_PLANBCTL_FIXTURE_H_
 #define PLANB_CLIENT_TESTING_PLANBCTL_FIXTURE_H_
@@ -28,7 +27,7 @@ struct Ended {
   std::string err;
 };
 
-// The text of a file.
+// Returns the text of a file.
 inline std::string Slurp(const std::string& path) {
   std::ifstream file(path);
   std::ostringstream text;
@@ -36,12 +35,12 @@ inline std::string Slurp(const std::string& path) {
   return text.str();
 }
 
-// Path of a scratch file of this test.
+// Returns the path of a scratch file of this test.
 inline std::string Scratch(const std::string& name) {
   return absl::StrCat(::testing::TempDir(), "/", name);
 }
 
-// Writes a scratch file; returns its path.
+// Writes a scratch file and returns its path.
 inline std::string Write(const std::string& name, const std::string& text) {
   const std::string path = Scratch(name);
   std::ofstream(path) << text;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// planb_server as a child process, which planbctl finds through its
+// Runs planb_server as a child process. planbctl finds it through its
 // environment. The test needs //server:planb_server in its data.
 
 #ifndef PLANB_CLIENT_TESTING_REAL_SERVER_FIXTURE_H_

@@ -31,7 +31,7 @@ struct Case {
   size_t warm_up = 0;  // batches
 };
 
-// "kind prefix" of a change whose effect is not known any more.
+// "kind prefix" of a change. Its effect is not known any more.
 std::string Describe(const Timed& timed, size_t batch) {
   std::string text =
       absl::StrCat(timed.first.next_hop == kNoRoute ? "withdraw " : "announce ",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A table whose changes are timed and checked, and which another thread looks
-// up at the same time.
+// A table that changes while another thread looks addresses up in it. The
+// changes are timed and checked.
 
 #ifndef PLANB_BENCHMARKS_ENGINE_CHANGING_TABLE_H_
 #define PLANB_BENCHMARKS_ENGINE_CHANGING_TABLE_H_
@@ -27,9 +27,8 @@
 
 namespace planb {
 
-// Which way FibCompiler::Update took: incrementally, the same and on into
-// larger memory, or compiling everything, as there was too much to change or as
-// memory was badly packed.
+// How FibCompiler::Update made a FIB: it changed a part, or compiled everything
+// because there was too much to change, or because memory was badly packed.
 enum class UpdateWay { kIncremental, kFull, kCompacted };
 inline constexpr int kUpdateWays = 3;
 absl::string_view UpdateWayName(UpdateWay way);
@@ -45,7 +44,7 @@ class ChangingTable {
  public:
   explicit ChangingTable(const Table& table);
 
-  // Everything anew.
+  // Compiles everything anew.
   std::unique_ptr<const Fib> Compile();
 
   // Applies `changes` (see inputs.h) one after the other and compiles once.
@@ -61,7 +60,8 @@ class ChangingTable {
   std::vector<Prefix> changed_;
 };
 
-// Whether a FIB answers as its routes say, everywhere an answer can change.
+// The result of CheckBoundaries: whether a FIB answers as its routes say
+// everywhere an answer can change.
 struct BoundaryCheck {
   size_t addresses = 0;  // asked for, by every kernel that runs here
   size_t wrong = 0;
@@ -87,7 +87,7 @@ class Reader {
 
   absl::Status Pin(int cpu);
   double cpu_seconds();
-  // Lookups so far. Any thread.
+  // The number of lookups so far. Any thread may call it.
   uint64_t done() const { return done_.load(std::memory_order_relaxed); }
 
  private:
@@ -115,7 +115,7 @@ struct Load {
   bool sleeps() const { return kind == kSleep || kind == kWorn; }
 };
 
-// The writer's work, done by whichever one thread calls it.
+// The writer's work. The one thread that calls it does the work.
 class Writer {
  public:
   // Repeats `cycle`, which must leave the table as it was. All outlive this.
@@ -123,7 +123,7 @@ class Writer {
          const std::vector<Route>& cycle)
       : table_(table), slot_(slot), cycle_(cycle) {}
 
-  // Publishes all compiled anew.
+  // Compiles everything anew and publishes it.
   void Compile();
   // Publishes the next `count` changes together, or a FIB without changes for
   // 0. REQUIRES: no more than all.
@@ -134,7 +134,7 @@ class Writer {
   // yet.
   size_t Run(const Load& load, uint64_t end);
 
-  // What the updates or compilations since the last call took, ns.
+  // The times that the updates or compilations since the last call took, ns.
   std::vector<double> TakeUpdates();
 
  private:

@@ -349,7 +349,7 @@ void ReportThreads(const Table& table, TraceKind kind,
   }
 }
 
-// Nanoseconds of a lookup whose address depends on the answer before.
+// Nanoseconds of a lookup with an address that depends on the answer before.
 double Dependent(const Baseline& baseline, const Trace& trace) {
   uint32_t zero = 0;
   asm volatile("" : "+r"(zero));  // not known to the compiler

@@ -59,7 +59,7 @@ struct Engine {
   // Routes longer than this are left out of what it is given, and its answers
   // are expected to be those without them.
   int max_length = 128;
-  // If it can be changed in place.
+  // True if the engine can be changed in place.
   std::function<std::unique_ptr<UpdatableBaseline>(
       Family family, absl::Span<const Route> routes)>
       updatable;
@@ -105,9 +105,9 @@ struct MeasureOptions {
   int retries = 3;
 };
 
-// `repeats` samples of each of `baselines`. Each repeat takes every baseline in
-// turn, starting with another one each time: a pass to warm up, then a segment.
-// Answers are written to one buffer of a batch, as a server would.
+// Takes `repeats` samples of each of `baselines`. Each repeat takes every one
+// in turn, starting with another one each time: a pass to warm up, then a
+// segment. Answers are written to one buffer of a batch, as a server would.
 std::vector<std::vector<Sample>> Measure(
     absl::Span<const Baseline* const> baselines, const Trace& trace,
     const MeasureOptions& options);
@@ -123,19 +123,20 @@ struct ComparisonOptions {
   std::string next_hops = "as-given";
   // What is measured.
   enum class What {
-    // The rate of batches.
+    // The rate of batches on one thread.
     kRate,
-    // Of as many threads together as there are cores, each on a trace of its
-    // own, pinned; and of one.
+    // The rate of as many threads together as there are cores, each pinned and
+    // on a trace of its own; and that of one thread.
     kThreads,
-    // One address a call: each found by the answer before (nanoseconds), and
-    // each timed alone, less what timing costs (percentiles).
+    // The time of a call for one address: each address depends on the answer
+    // before (nanoseconds), and each call is timed alone, less the cost of
+    // timing (percentiles).
     kSingle,
-    // Bytes of the structure, time of a build, and the most memory that a build
-    // takes, in a process of its own.
+    // The bytes of the structure, the time of a build, and the most memory that
+    // a build takes, in a process of its own.
     kMemory,
-    // Changes of the table one at a time and a hundred together (percentiles);
-    // of an engine without updates, a build.
+    // The time of changes of the table one at a time and a hundred together
+    // (percentiles). An engine without updates is built anew.
     kUpdates,
   };
   What what = What::kRate;
@@ -143,13 +144,13 @@ struct ComparisonOptions {
   std::string csv;
 };
 
-// Runs it. Writes an aligned table to `out`. A row has the median rate in
-// million lookups a second, the least and most of the repeats, how many times
-// the rate of this engine the first one measured has (median of the ratios
-// within one repeat), cycles a lookup, bytes a route, and the median time of a
-// warm build. An engine that cannot hold the table, or only without more than a
-// thousandth of its routes, "refuses", with the reason. A trace that cannot be
-// made of a table is left out, with the reason.
+// Runs the comparison. Writes an aligned table to `out`. A row has the median
+// rate in million lookups a second, the least and most of the repeats, how many
+// times the rate of this engine the first one measured has (median of the
+// ratios within one repeat), cycles a lookup, bytes a route, and the median
+// time of a warm build. An engine that cannot hold the table, or only without
+// more than a thousandth of its routes, "refuses", with the reason. A trace
+// that cannot be made of a table is left out, with the reason.
 // Errors: DATA_LOSS, after everything else was measured, if an engine answered
 // wrongly (its rows say WRONG and how); INVALID_ARGUMENT and the like for
 // tables, before anything of them is measured.

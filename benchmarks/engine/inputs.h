@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What the measurements look up, in which tables, and how those change.
+// Makes what the measurements look up, the tables, and the changes of tables.
 
 #ifndef PLANB_BENCHMARKS_ENGINE_INPUTS_H_
 #define PLANB_BENCHMARKS_ENGINE_INPUTS_H_
@@ -88,7 +88,7 @@ class Trace {
   HugeArray<char> bytes_;
 };
 
-// `count` addresses. The same arguments give the same trace everywhere.
+// Makes `count` addresses. The same arguments give the same trace everywhere.
 // O(count log routes).
 // Errors: FAILED_PRECONDITION if there is no route to draw from.
 absl::StatusOr<Trace> MakeTrace(TraceKind kind, Family family,
@@ -98,35 +98,37 @@ absl::StatusOr<Trace> MakeTrace(TraceKind kind, Family family,
 // A change is a Route: an announcement, or with next hop kNoRoute the
 // withdrawal of its prefix. Changes are made before anything is timed.
 enum class ChurnKind {
-  // Of all routes. New ones are /48s (IPv4: /24s) inside shorter routes.
+  // Changes of any routes. New ones are /48s (IPv4: /24s) inside shorter
+  // routes.
   kMixed,
-  // Of routes of /20../32 (IPv4: /12../20) that have more specific ones inside.
-  // None are new.
+  // Changes of routes of /20../32 (IPv4: /12../20) that have more specific ones
+  // inside. None are new.
   kCovering,
-  // Of routes longer than /48 (IPv4: /24). New ones lie inside any that are
-  // not, half of them of up to /64, half longer.
+  // Changes of routes longer than /48 (IPv4: /24). New ones lie inside any that
+  // are not, half of them of up to /64, half longer.
   kLong,
 };
 absl::string_view ChurnKindName(ChurnKind kind);
 
-// `count` changes of a table that holds `routes` at first, each different from
-// what the table says by then: half give a route another of the table's next
-// hops, a quarter withdraw a route, a quarter announce one, either withdrawn
-// before or new (by a coin). Where one of these cannot be, another is taken.
-// The table's size stays about the same. The same arguments give the same
-// changes on every machine. O(routes + count).
+// Makes `count` changes of a table that holds `routes` at first, each different
+// from what the table says by then: half give a route another of the table's
+// next hops, a quarter withdraw a route, a quarter announce one, either
+// withdrawn before or new (by a coin). Where one of these cannot be, another is
+// taken. The table's size stays about the same. The same arguments give the
+// same changes on every machine. O(routes + count).
 // Errors: FAILED_PRECONDITION if `routes` has none of the kind, nor a place for
 // one. REQUIRES: routes of one family, sorted.
 absl::StatusOr<std::vector<Route>> MakeChurn(ChurnKind kind,
                                              absl::Span<const Route> routes,
                                              size_t count, uint64_t seed = 1);
 
-// `changes` and then what undoes them, last one first: can be repeated for
-// ever. `routes` is the table before. O((routes + changes) log routes).
+// Returns `changes` and then what undoes them, last one first. The result can
+// be repeated for ever. `routes` is the table before. O((routes + changes) log
+// routes).
 std::vector<Route> ThereAndBack(RouteSet routes,
                                 absl::Span<const Route> changes);
 
-// Announces or withdraws. False if that changed nothing.
+// Announces or withdraws a route. Returns false if that changed nothing.
 bool ApplyChange(const Route& change, RouteSet& routes);
 
 }  // namespace planb

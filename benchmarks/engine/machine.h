@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What measuring programs share: a clock and the core's true rate, the core of
-// a thread, the cost of a process, and percentiles. Cycles come without a
+// Has what measuring programs share: a clock and the core's true rate, the core
+// of a thread, the cost of a process, and percentiles. Cycles come without a
 // performance counter: from a clock of a fixed rate and a measurement, now and
 // then, of how many cycles its tick lasts.
 
@@ -20,27 +20,29 @@
 
 namespace planb {
 
-// Ticks of a fixed rate: the time-stamp counter on x86-64, else nanoseconds.
+// Returns ticks of a fixed rate: the time-stamp counter on x86-64, else
+// nanoseconds.
 uint64_t Ticks();
 
-// Ticks in a nanosecond, measured once, over 20 ms.
+// Returns the ticks in a nanosecond, measured once, over 20 ms.
 double TicksPerNanosecond();
 
-// How many cycles the core runs through in a tick, right now: times a chain of
-// additions, each of which must wait a cycle for the one before. Some 0.1 ms.
-// A falling figure means that the core was shared or slowed down.
+// Returns how many cycles the core runs through in a tick right now. It times a
+// chain of additions, each of which must wait a cycle for the one before, which
+// takes some 0.1 ms. A falling figure means that the core was shared or slowed
+// down.
 double CyclesPerTick();
 
 // Binds `thread` to core `cpu`; -1 leaves it where it is.
 // Errors: INVALID_ARGUMENT if there is no such core for this process.
 absl::Status PinThread(pthread_t thread, int cpu);
 
-// Seconds that `thread` has run so far. Less than the time that went by: it
-// slept, or something else ran on its core.
+// Returns the seconds that `thread` has run so far. If that is less than the
+// time that went by, it slept, or something else ran on its core.
 double CpuSeconds(pthread_t thread);
 
-// Seconds of processor time that all threads of a process have used, to the
-// nanosecond; 0 for a process that is not there.
+// Returns the seconds of processor time that all threads of a process have
+// used, to the nanosecond; 0 for a process that is not there.
 double CpuSecondsOf(pid_t process);
 
 // Has the kernel kill this process when its parent ends, for any reason.
@@ -63,12 +65,12 @@ struct Percentiles {
   double median = 0, p90 = 0, p99 = 0, p999 = 0, max = 0;
 };
 
-// By nearest rank: each is one of `values`, the least that so many of them do
-// not exceed. With fewer than 1,000 values p999 is therefore the most, with
-// fewer than 100 p99 is. All 0 for no values. O(n log n).
+// Returns percentiles by nearest rank: each is one of `values`, the least that
+// so many of them do not exceed. With fewer than 1,000 values p999 is therefore
+// the most, with fewer than 100 p99 is. All 0 for no values. O(n log n).
 Percentiles PercentilesOf(std::vector<double> values);
 
-// The middle one (of two, their mean). REQUIRES: not empty.
+// Returns the middle one (of two, their mean). REQUIRES: not empty.
 double Median(std::vector<double> values);
 
 }  // namespace planb

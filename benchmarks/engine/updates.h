@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The measurements of changes to a table, and the report they write to.
+// Measures changes to a table, and reports the results.
 
 #ifndef PLANB_BENCHMARKS_ENGINE_UPDATES_H_
 #define PLANB_BENCHMARKS_ENGINE_UPDATES_H_
@@ -21,16 +21,16 @@
 
 namespace planb {
 
-// What the measurements of updates write to. Remembers whether all answers were
-// right. Thread-compatible.
+// The report that the measurements of updates write. Remembers whether all
+// answers were right. Thread-compatible.
 class UpdateReport {
  public:
   explicit UpdateReport(FILE* out) : out_(out) {}
 
-  // A line of text, as printf's; what is written is flushed.
+  // Writes a line of text, as printf does, and flushes it.
   void Print(const char* format, ...) __attribute__((format(printf, 2, 3)));
 
-  // A row of times given in nanoseconds, printed in microseconds, and its head.
+  // Writes a row of times given in nanoseconds, in microseconds, and its head.
   void PercentilesHead();
   void PercentilesRow(absl::string_view what, absl::string_view step,
                       const Percentiles& nanoseconds);
@@ -52,12 +52,12 @@ class UpdateReport {
 void CompileTimesHead(UpdateReport& report);
 void MeasureCompile(const Table& table, int repeats, UpdateReport& report);
 
-// How long changes take, and what they do to memory. Each case starts from a
-// freshly compiled table. Each change is timed in steps: "routes" is the change
-// of the RouteSet, "update" FibCompiler::Update, "retire" the destruction of
-// the FIB before, "together" their sum. No thread looks up meanwhile. Prints
-// percentiles, the memory before and after, how often Update took which way,
-// and the slowest changes; then checks the FIB.
+// Measures how long changes take, and what they do to memory. Each case starts
+// from a freshly compiled table. Each change is timed in steps: "routes" is the
+// change of the RouteSet, "update" FibCompiler::Update, "retire" the
+// destruction of the FIB before, "together" their sum. No thread looks up
+// meanwhile. Prints percentiles, the memory before and after, how often Update
+// took which way, and the slowest changes; then checks the FIB.
 struct ChangeOptions {
   size_t warm_up = 1000;     // changes, not counted
   size_t changes = 100'000;  // counted, of one route each
@@ -67,27 +67,27 @@ struct ChangeOptions {
   size_t slowest = 3;    // changes listed
 };
 
-// One route at a time, for each ChurnKind.
+// Changes one route at a time, for each ChurnKind.
 void MeasureOneRouteChanges(const Table& table, const ChangeOptions& options,
                             UpdateReport& report);
 
-// Mixed changes in batches, compiled once a batch.
+// Makes mixed changes in batches, compiled once a batch.
 void MeasureBatches(const Table& table, const ChangeOptions& options,
                     UpdateReport& report);
 
-// ::/0, 2000::/3, 2000::/8 and 2a00::/12 (or 0.0.0.0/0, 64.0.0.0/3,
+// Announces ::/0, 2000::/3, 2000::/8 and 2a00::/12 (or 0.0.0.0/0, 64.0.0.0/3,
 // 192.0.0.0/8 and 185.0.0.0/12) over the whole table. A round announces one,
 // changes its next hop, and puts it back as it was.
 void MeasureShortPrefixes(const Table& table, const ChangeOptions& options,
                           UpdateReport& report);
 
-// What updates cost the lookups beside them. A reader, bound to one core, looks
-// a matching trace up in batches, each in the FIB that is current then, and
-// never waits (base/published.h). A writer, bound to another core, does
-// one of the loads below. Updates cost lookups in three ways: new FIBs are cold
-// in the reader's cache, memory is shared, and the cores may be hyperthreads of
-// one. The spinning load shows the last alone, and "idle (worn)" the looser
-// packing of a table after changes.
+// Measures what updates cost the lookups beside them. A reader, bound to one
+// core, looks a matching trace up in batches, each in the FIB that is current
+// then, and never waits (base/published.h). A writer, bound to another core,
+// does one of the loads below. Updates cost lookups in three ways: new FIBs are
+// cold in the reader's cache, memory is shared, and the cores may be
+// hyperthreads of one. The spinning load shows the last alone, and "idle
+// (worn)" the looser packing of a table after changes.
 struct BesideOptions {
   int reader_cpu = 1;  // -1: any
   int writer_cpu = 0;

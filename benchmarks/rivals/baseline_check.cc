@@ -21,8 +21,8 @@
 namespace planb {
 namespace {
 
-// Asks in batches whose sizes go round, each in arrays of its own, one byte
-// off any alignment.
+// Asks in batches of sizes that go round. Each batch is in arrays of its own,
+// one byte off any alignment.
 std::vector<NextHopId> LookupAll(const Baseline& baseline,
                                  absl::Span<const Address> probes) {
   constexpr size_t kSizes[] = {1, 7, 8, 16, 31, 32, 33, 64, 129, 1000, 4096};

@@ -28,11 +28,11 @@ struct BaselineLimits {
 void ExpectLikeReference(const BaselineBuilder& build, Family family,
                          absl::Span<const Route> routes);
 
-// The same over many tables within the limits: none, one, the whole space,
+// Does the same over many tables within the limits: none, one, the whole space,
 // neighbours, nests, random crowds, and a made-up table of 30,000 routes.
 void ExpectExact(const BaselineBuilder& build, const BaselineLimits& limits);
 
-// The same over the real table, without the routes longer than the limit.
+// Does the same over the real table, without the routes longer than the limit.
 // Skips the test where there is none.
 void ExpectExactOnRealTable(const BaselineBuilder& build,
                             const BaselineLimits& limits);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Arrays that ask for huge pages (2 MB), so that measurements show caches and
-// not the TLB: for search structures and for traces alike.
+// Arrays that ask for huge pages (2 MB), for search structures and for traces.
+// So measurements show caches and not the TLB.
 
 #ifndef PLANB_BENCHMARKS_RIVALS_HUGE_ARRAY_H_
 #define PLANB_BENCHMARKS_RIVALS_HUGE_ARRAY_H_
@@ -50,7 +50,7 @@ class HugeArray {
     return *this;
   }
 
-  // nullptr for a size of 0.
+  // Is nullptr for a size of 0.
   T* data() { return data_; }
   const T* data() const { return data_; }
   size_t size() const { return size_; }

@@ -35,7 +35,7 @@ struct alignas(64) Model {
   Real<Bits> biases[kNeurons];
   Bits start;
   int32_t first;  // the output's bias: where windows of keys are counted from
-  uint32_t negative;  // neurons whose weight in the output is -1, not 1
+  uint32_t negative;  // neurons with weight -1 in the output, not 1
 };
 static_assert(sizeof(Model<uint32_t>) == 128);
 static_assert(sizeof(Model<uint64_t>) == 192);
@@ -277,7 +277,7 @@ class Learned : public Baseline {
     std::vector<Model<Bits>> models;
     slots_ = HugeArray<uint32_t>(size_t{1} << bits);
     view_.shift = static_cast<uint32_t>(64 - bits);
-    size_t slot = 0;  // the first whose model is not known
+    size_t slot = 0;  // the first without a known model
     size_t most = 1;  // models that meet one slot
     size_t in_slot = 1;
     Bits start = 0;

@@ -23,7 +23,7 @@
 namespace planb::paper {
 namespace {
 
-// The last of the 128-bit values whose first bits are the prefix's, so that
+// The last of the 128-bit values that begin with the prefix's bits, so that
 // what follows starts right after it in either family.
 absl::uint128 LastBits(const Prefix& prefix) {
   return prefix.length() == 128

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The parts of the PlanB paper's engine, for its tests and for reference.cc:
-// from prefixes to elementary intervals (sections 3.1 and 3.6), the tree, and
-// the search. BuildPaper in rivals.h puts them together.
+// Has the parts of the PlanB paper's engine, for its tests and for
+// reference.cc: from prefixes to elementary intervals (sections 3.1 and 3.6),
+// the tree, and the search. BuildPaper in rivals.h puts them together.
 //
 // The linearized B+-tree (PlanB paper, section 3.2) over 64-bit keys.
 //
@@ -139,7 +139,7 @@ class Tree {
   std::vector<TreeRoot> second_;
 };
 
-// The search, written for each instruction set.
+// A search for one instruction set.
 
 // See Baseline::Lookup.
 using LookupFunction = void (*)(const TreeView& tree, Family family,
@@ -153,11 +153,11 @@ struct Kernel {
   LookupFunction lookup;
 };
 
-// The kernels this machine can run, best first; after "scalar" come those that
-// take one address at a time.
+// Returns the kernels this machine can run, best first; after "scalar" come
+// those that take one address at a time.
 absl::Span<const Kernel* const> AvailableKernels();
 
-// The one of this name ("auto" is the best), or nullptr.
+// Returns the kernel of this name ("auto" is the best), or nullptr.
 const Kernel* FindKernel(absl::string_view name);
 
 }  // namespace planb::paper

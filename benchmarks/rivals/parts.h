@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What several rivals are made of.
+// Parts that several rivals are made of.
 
 #ifndef PLANB_BENCHMARKS_RIVALS_PARTS_H_
 #define PLANB_BENCHMARKS_RIVALS_PARTS_H_
@@ -89,8 +89,8 @@ void CutEvenly(absl::Span<const paper::Interval> intervals, Part whole,
   }
 }
 
-// The second stage of rivals whose keys are upper halves: what decides within a
-// /64 that holds longer prefixes, as sorted starts. Thread-safe: const.
+// The second stage of rivals with upper halves as keys. It decides within a /64
+// that holds longer prefixes, by sorted starts. Thread-safe: const.
 class LowerHalves {
  public:
   explicit LowerHalves(absl::Span<const paper::Entries> halves) {
@@ -178,7 +178,7 @@ class NextHopNumbers {
     return it->second;
   }
   size_t size() const { return next_hops_.size(); }
-  // By number.
+  // The next hops by number.
   const std::vector<NextHopId>& next_hops() const { return next_hops_; }
 
  private:
@@ -186,7 +186,7 @@ class NextHopNumbers {
   std::vector<NextHopId> next_hops_ = {kNoRoute};
 };
 
-// The same values in an array of at least one, for searches that read a first
+// Copies the values to an array of at least one, for searches that read a first
 // one in any case.
 template <typename T, typename U>
 HugeArray<T> Copied(const std::vector<U>& from) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Other ways to do longest-prefix match, to measure the engine against: each is
-// an exact, honest competitor, as quick as its design allows. All look alike:
-// built once from routes, then asked in batches, as Fib is.
+// Other ways to do longest-prefix match, to measure the engine against. Each is
+// an exact, honest competitor, as quick as its design allows. All are built
+// once from routes and then asked in batches, as Fib is.
 
 #ifndef PLANB_BENCHMARKS_RIVALS_RIVALS_H_
 #define PLANB_BENCHMARKS_RIVALS_RIVALS_H_
@@ -31,8 +31,8 @@ class Baseline {
   virtual void Lookup(const void* addresses, size_t count,
                       void* next_hops) const = 0;
 
-  // Bytes of the search structure that a lookup may read. Reserve that no
-  // lookup reads, and the rounding to whole pages, do not count.
+  // Returns the bytes of the search structure that a lookup may read. Reserve
+  // that no lookup reads, and the rounding to whole pages, do not count.
   virtual size_t bytes() const = 0;
 };
 
@@ -112,7 +112,7 @@ struct PoptrieOptions {
   // 18.
   int direct_bits = 18;
   // Neighbours with the same next hop are one route (the paper's optional route
-  // aggregation), so that a node all of whose leaves are the same is a leaf.
+  // aggregation), so that a node with equal leaves only is a leaf.
   bool aggregate = true;
   Turns turns = Turns::kTogether;
 };

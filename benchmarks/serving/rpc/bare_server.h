@@ -30,17 +30,17 @@ namespace planb::rpc {
 using Handler =
     std::function<bool(grpc::ByteBuffer& request, grpc::ByteBuffer& reply)>;
 
-// The request itself.
+// Answers with the request itself.
 Handler EchoHandler();
 
-// A planb.v1.BatchLookupResponse to a BatchLookupRequest with IPv6 addresses,
-// in full or by their upper halves, as the server answers it: addresses are
-// read where they were received, next hops written where they are sent from.
-// Refuses what is malformed, IPv4, named tables and prefix lengths. `fib`, of
-// IPv6, outlives the handler.
+// Answers a BatchLookupRequest with IPv6 addresses, in full or by their upper
+// halves, by a BatchLookupResponse as the server does: addresses are read where
+// they were received, next hops written where they are sent from. Refuses what
+// is malformed, IPv4, named tables and prefix lengths. `fib`, of IPv6, outlives
+// the handler.
 Handler LookupHandler(const Fib& fib);
 
-// Replies waiting to be written on one stream; then reading stops.
+// The most replies that wait to be written on one stream; then reading stops.
 inline constexpr size_t kMaxReplies = 8;
 
 // One way of writing a server. Lives longer than the grpc::Server it is
@@ -49,10 +49,10 @@ class Style {
  public:
   virtual ~Style() = default;
   virtual grpc::Service& service() = 0;
-  // Before the server is built, and once it has started.
+  // Run before the server is built, and once it has started.
   virtual void Prepare(grpc::ServerBuilder&) {}
   virtual void Start() {}
-  // After the server was told to shut down: ends all threads.
+  // Ends all threads after the server was told to shut down.
   virtual void Stop() {}
 };
 
@@ -62,10 +62,10 @@ std::unique_ptr<Style> MakeCallbackStyle(Handler handler);
 // One completion queue and one thread that waits in it, or asks it again and
 // again if `spin`.
 std::unique_ptr<Style> MakeAsyncStyle(Handler handler, bool spin);
-// A thread of gRPC's pool for each call.
+// A style with a thread of gRPC's pool for each call.
 std::unique_ptr<Style> MakeSyncStyle(Handler handler);
 
-// Running until its end. Thread-safe.
+// A server that runs from construction to destruction. Thread-safe.
 class BareServer {
  public:
   // `style` is callback, async, async_spin or sync; `addresses` are gRPC's.

@@ -53,7 +53,7 @@ class Socket {
 absl::StatusOr<Socket> ListenOn(absl::string_view address,
                                 const std::string& congestion);
 
-// Waits for a connection. Errors: UNAVAILABLE.
+// Waits for a connection and accepts it. Errors: UNAVAILABLE.
 absl::StatusOr<Socket> Accept(const Socket& listener,
                               const std::string& congestion);
 
@@ -61,10 +61,10 @@ absl::StatusOr<Socket> Accept(const Socket& listener,
 absl::StatusOr<Socket> ConnectTo(absl::string_view address,
                                  const std::string& congestion);
 
-// The TCP port it is bound to; 0 for a Unix socket.
+// Returns the TCP port that a socket is bound to; 0 for a Unix socket.
 int LocalPort(const Socket& socket);
 
-// What an end does while nothing is there to read.
+// How an end waits while nothing is there to read.
 enum class Waiting {
   kBlock,  // sleeps in the kernel
   kSpin,   // asks again; costs its whole core
@@ -80,7 +80,7 @@ using Answerer = std::function<void(AddressForm form, const char* addresses,
 absl::Status ServeExchange(const Socket& socket, const Answerer& answerer,
                            Waiting waiting);
 
-// What a run came to.
+// The result of a run.
 struct ExchangeResult {
   absl::Duration elapsed;  // from the first byte out to the last byte in
   uint64_t batches = 0;
@@ -95,8 +95,8 @@ class ExchangeClient {
   static absl::StatusOr<ExchangeClient> Start(Socket socket, AddressForm form,
                                               size_t batch, Waiting waiting);
 
-  // One batch. `addresses` has Width(form) bytes an address, `next_hops` room
-  // for 4.
+  // Exchanges one batch. `addresses` has Width(form) bytes an address,
+  // `next_hops` room for 4.
   absl::Status Ask(const char* addresses, char* next_hops);
 
   // Asks for the whole batches of `trace` once and compares.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// One address asked for, one call in flight: the bare latency of a gRPC server,
-// by one client that treats every server alike.
+// Measures the bare latency of a gRPC server: one client asks for one address
+// with one call in flight, in the same way of every server.
 
 #ifndef PLANB_BENCHMARKS_SERVING_RPC_PING_H_
 #define PLANB_BENCHMARKS_SERVING_RPC_PING_H_
@@ -21,10 +21,10 @@
 namespace planb::rpc {
 
 struct PingOptions {
-  // BatchLookup, a message after the other on one stream; else Lookup, a call
-  // after the other.
+  // True: BatchLookup sends one message after the other on one stream. False:
+  // Lookup makes one call after the other.
   bool stream = false;
-  // Ask the completion queue again and again instead of sleeping in it.
+  // The client asks the completion queue again and again, and does not sleep.
   bool spin = false;
   // The bytes of the request message, sent over and over.
   std::string request;
@@ -41,8 +41,8 @@ struct PingResult {
   double server_cpu_seconds = 0;
 };
 
-// Errors: how the call ended; that of `check`. `server` is the process to
-// report processor time of, 0 for none.
+// Errors: how the call ended; that of `check`. The report has the processor
+// time of the process `server`, if it is not 0.
 absl::StatusOr<PingResult> Ping(const std::shared_ptr<grpc::Channel>& channel,
                                 const PingOptions& options, int server = 0);
 

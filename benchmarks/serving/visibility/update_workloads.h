@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The changes that a controller makes to a server's table. First the messages,
-// made before anything is timed: batches of changes, whole tables, and tables
-// that differ from them. Then the workloads: one kind of change, repeated, each
-// timed and checked.
+// Makes changes to a server's table as a controller does. The messages are made
+// before anything is timed: batches of changes, whole tables, and tables that
+// differ from them. A workload repeats one kind of change, and times and checks
+// each.
 
 #ifndef PLANB_BENCHMARKS_SERVING_VISIBILITY_UPDATE_WORKLOADS_H_
 #define PLANB_BENCHMARKS_SERVING_VISIBILITY_UPDATE_WORKLOADS_H_
@@ -34,7 +34,7 @@ namespace planb::visibility {
 // the next hop is kNoRoute.
 using Batch = std::vector<Route>;
 
-// `count` batches of `size` changes to the table `routes`, of kind
+// Makes `count` batches of `size` changes to the table `routes`, of kind
 // ChurnKind::kMixed, and then what undoes them, last one first: 2 * `count`
 // batches that can be repeated for ever. No prefix is in a batch twice, for
 // which the churn skips changes; so few of them may change nothing.
@@ -44,25 +44,25 @@ absl::StatusOr<std::vector<Batch>> MakeBatches(absl::Span<const Route> routes,
                                                size_t size, size_t count,
                                                uint64_t seed);
 
-// A table of as many routes with other prefixes (but for coincidences) and
-// other next hops, sorted.
+// Makes a table of as many routes with other prefixes (but for coincidences)
+// and other next hops, sorted.
 std::vector<Route> OtherTable(absl::Span<const Route> routes);
 
-// A table that differs from `routes` in one of a hundred (at least one), spread
-// evenly: half of them have another next hop, the others another prefix.
-// Sorted. REQUIRES: sorted.
+// Makes a table that differs from `routes` in one of a hundred (at least one),
+// spread evenly: half of them have another next hop, the others another prefix.
+// It is sorted. REQUIRES: `routes` are sorted.
 std::vector<Route> NearTable(absl::Span<const Route> routes);
 
-// OP_UPSERT and OP_DELETE.
+// Makes updates with OP_UPSERT and OP_DELETE.
 void Encode(const Batch& batch,
             google::protobuf::RepeatedPtrField<v1::RouteUpdate>& to);
 
-// The messages of a ReplaceRoutes call; the last one commits.
+// Makes the messages of a ReplaceRoutes call; the last one commits.
 std::vector<v1::ReplaceRoutesRequest> EncodeTable(
     absl::Span<const Route> routes);
 
-// What was seen of some changes. Times in microseconds, one of each kind for
-// each operation (call, or batch of a stream) that changed something.
+// The times of some changes, in microseconds. Each operation (call, or batch of
+// a stream) that changed something has one of each kind.
 struct Seen {
   // From sent to accepted, by the server's clock, which is the client's too.
   std::vector<double> commit;
@@ -80,11 +80,11 @@ struct Seen {
 
 // The server, and what its table has to hold. Not thread-safe.
 struct Target {
-  // The channels may be one.
+  // The channels may be the same one.
   Target(const std::shared_ptr<grpc::Channel>& control,
          const std::shared_ptr<grpc::Channel>& lookups);
 
-  // The table's state. Errors: the server's.
+  // Gets the table's state. Errors: the server's.
   absl::StatusOr<v1::Table> State() const;
   // Lists the whole table. Errors: INTERNAL if it is not `expected`.
   absl::Status CheckTable() const;
@@ -104,9 +104,9 @@ class UpdateWorkload {
 };
 
 struct UpdateWorkloadOptions {
-  // Of the workload "one": changes a second.
+  // The changes a second of the workload "one".
   double rate = 200;
-  // Of updates: batches made, and as many that undo them.
+  // The number of batches made for updates; as many undo them.
   size_t batches = 20;
 };
 

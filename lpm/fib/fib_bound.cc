@@ -17,8 +17,8 @@
 // 2 each). T <= 3 * cuts: 0.48 lines a cut and 2 lines a run. There is a run
 // for each /16 that is cut, 2^16 at most. Narrow ones take less: of 24
 // intervals or more, (2 + 25/11) / 12 a cut even if each slot had its own; in
-// tables of 16 bits or less, whose slots share them and which have S >= 323
-// intervals, 3 * (1/11 + 4/323) + 2/161.
+// tables of 16 bits or less the slots share them, and there are S >= 323
+// intervals: 3 * (1/11 + 4/323) + 2/161.
 //
 // *Tables.* TableBits takes the number of bits that costs least, and one it
 // could have taken, b0, makes a table of max(1, count / 512) lines or fewer. By
@@ -36,8 +36,8 @@
 // root that is cut a table's first line and an interval at its begin: 1.7.
 //
 // *Long routes.* Let a /48 have r routes longer than itself. Its descriptors
-// form a tree whose leaves are the routes; below a descriptor hang its cuts.
-// One that has an interval to divide has two cuts at least, as it skips what a
+// form a tree with the routes as leaves; below a descriptor hang its cuts. One
+// that has an interval to divide has two cuts at least, as it skips what a
 // single one has in common. So the sum of (cuts - 1) over all is r - 1 or less.
 // A descriptor of c >= 2 cuts takes a partition of 1 + (2c + 1)/8 lines, or, if
 // c is 68 or more, tables and partitions of 1.4 c + 3: either way no more than

@@ -355,7 +355,7 @@ TEST_P(TwoBitsDeeply, EveryHistoryOfThreeChanges) {
   }
 }
 
-// Fifteen prefixes whose bits lie far apart, one in each stage of a search.
+// Fifteen prefixes of bits that lie far apart, one in each stage of a search.
 class ThreeBits : public testing::TestWithParam<SmallWorld> {};
 
 TEST_P(ThreeBits, AWalkOverTheTables) {

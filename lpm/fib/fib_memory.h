@@ -52,9 +52,9 @@ inline void Unpoison(const void*, size_t) {}
 // A block also has a count of the slots that name it, kept for the caller: the
 // slots of several table entries may share a partition.
 //
-// Under AddressSanitizer whatever is in no block is poisoned: what was given
-// back, and what was not handed out yet. But not the first element, which
-// kernels may read for nothing.
+// Under AddressSanitizer memory outside of blocks is poisoned: what was given
+// back, and what was not handed out yet. The first element is not: kernels may
+// read it for nothing.
 //
 // Thread-compatible.
 template <typename T>

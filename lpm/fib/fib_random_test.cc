@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Large random tables whose prefixes crowd, touch and nest deeply, asked where
-// answers change and at random; the reference knows what is right.
+// Large random tables of prefixes that crowd, touch and nest deeply. They are
+// asked where answers change and at random; the reference knows what is right.
 
 #include <gtest/gtest.h>
 

@@ -26,7 +26,7 @@ uint32_t LimitOf(int bytes, uint32_t most) {
   return std::min(limit, most + 1);  // kNoRoute
 }
 
-// The narrowest width whose limit is above `largest`, or 0.
+// The narrowest width with a limit above `largest`, or 0.
 int WidthFor(uint64_t largest, int min_bytes, uint32_t most) {
   for (int bytes : {1, 2, 4}) {
     if (bytes >= min_bytes && largest < LimitOf(bytes, most)) return bytes;

@@ -156,7 +156,7 @@ inline uint64_t MainBits(absl::uint128 bits) {
 }
 
 // A slot of the root or of a table below it, in the main walk: the addresses
-// whose bits 0..47 are `low` in all but the last `width` bits.
+// with bits 0..47 as in `low`, but for the last `width` of these bits.
 struct MainSlot {
   uint64_t low;
   int width;

@@ -164,7 +164,7 @@ class UpdateTrace : public UpdateSink {
                                  absl::FunctionRef<std::string()> label);
 
   absl::flat_hash_map<Prefix, Paths> paths_;
-  // The base: kUndecided is a next hop whose peer cannot be told. It is never
+  // The base: kUndecided is a next hop without a known peer. It is never
   // chosen: the first event of the prefix ends it.
   absl::flat_hash_map<Prefix, NextHopId> base_;
   absl::flat_hash_map<NextHopId, Address> base_peers_;

@@ -403,7 +403,7 @@ TEST(Decompress, SkipsFramesOfZstdThatHaveNoData) {
   EXPECT_TRUE(result.status.ok()) << result.status;
 }
 
-// A header of a zstd frame whose window takes 256 MiB.
+// A header of a zstd frame with a window of 256 MiB.
 TEST(Decompress, RefusesDataThatTakeTooMuchMemory) {
   const std::string frame("\x28\xb5\x2f\xfd\x00\x90\x01\x00\x00", 9);
   const absl::Status status = ReadAll(StringSource(frame)).status;

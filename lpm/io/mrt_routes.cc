@@ -319,7 +319,7 @@ class PathTable {
 
   Chooser& chooser_;
 
-  // The prefix of the last record, whose next records mostly follow it.
+  // The prefix of the last record. Its other records mostly follow.
   bool open_ = false;
   Prefix open_prefix_;
   RecordPlace open_place_;

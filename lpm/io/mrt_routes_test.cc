@@ -259,7 +259,7 @@ TEST(ReadMrtRoutes, AllPathsOfAPrefixCompeteInAnyOrderAndRecords) {
 }
 
 // Many paths of one prefix in ties, with as many neighbours. The best is the
-// one whose peer is 0, in the middle.
+// one of peer 0, in the middle.
 TEST(ReadMrtRoutes, ManyPathsOfOnePrefixCompete) {
   constexpr uint32_t kMany = 60'000;
   const std::string other = Rib6("::/0", {Entry(1, Path6("::9", {1}))});

@@ -141,8 +141,8 @@ absl::Status ConsumeNextHop(absl::Span<const absl::string_view>& words,
 
 // Reads a text to its end. The line in which the stream is known to be cut is
 // dropped, and a route of several lines with it. Errors: those of `in` save
-// DATA_LOSS, and those of `out`; INVALID_ARGUMENT for CSV whose header lacks
-// `options.csv_columns`; RESOURCE_EXHAUSTED when the ids run out.
+// DATA_LOSS, and those of `out`; INVALID_ARGUMENT for CSV with a header that
+// lacks `options.csv_columns`; RESOURCE_EXHAUSTED when the ids run out.
 absl::Status ReadTextRoutes(ByteReader& in, const RouteFileOptions& options,
                             RouteOutput& out);
 

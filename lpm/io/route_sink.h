@@ -132,8 +132,8 @@ struct RouteFileReport : RecordReport {
   // because all their paths are such.
   uint64_t paths_skipped = 0;
   uint64_t routes_lost = 0;
-  // Routes whose prefix had a route to another next hop before. The last one
-  // counts.
+  // Routes of a prefix that had a route to another next hop before. The last
+  // one counts.
   uint64_t repeated = 0;
   uint64_t next_hops = 0;
   uint64_t groups = 0;

@@ -148,8 +148,8 @@ struct GatewayRoute {
 
 // `ip route show`.
 
-// Kinds of routes whose packets go nowhere, and of those that the main table
-// does not have.
+// Kinds of routes that drop packets, and of those that the main table does not
+// have.
 constexpr absl::string_view kNowhere[] = {"blackhole", "unreachable",
                                           "prohibit", "throw"};
 constexpr absl::string_view kOtherKinds[] = {"local", "broadcast", "multicast",
@@ -560,7 +560,7 @@ class TextRoutes {
     return absl::OkStatus();
   }
 
-  // A route whose first line is well-formed if `status` is OK. It is delivered
+  // A route; its first line is well-formed if `status` is OK. It is delivered
   // before the next one.
   absl::Status Start(GatewayRoute route, const absl::Status& status) {
     if (!status.ok()) return Skip(route.place, status);

@@ -695,7 +695,7 @@ TEST(TextForms, AStreamThatBreaksOffLosesTheRouteThatMayContinue) {
   EXPECT_TRUE(out.report().truncated);
 }
 
-// Whatever happens to a line, no route comes out that no line names.
+// A line is changed in any way, and no route comes out that no line names.
 TEST(TextForms, MutatedLinesGiveNoOtherPrefix) {
   std::mt19937 random(7);
   for (const absl::string_view text : {kIpRoutes, kIpRoutes6, kBirdRoutes}) {

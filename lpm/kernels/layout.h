@@ -8,7 +8,7 @@
 // a few index tables take the bits in which real tables are crowded, and what
 // is left is many small linearized B+-trees, two levels each, over the 32 or 16
 // bits that still vary: twice to four times as many keys in a cache line, and a
-// walk whose length does not grow with the table.
+// walk of a length that does not grow with the table.
 //
 //   root, 4096 entries      bits 0..11 of the address
 //   index tables            the next few bits, more of them in crowded places

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The persistent map against std::map: every version against a model of its
-// own, in trees whose nodes are so small that all of them divide and join.
+// own, in trees of nodes so small that all of them divide and join.
 
 #include "lpm/routes/persistent_map.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A small random number generator whose numbers are the same on every machine
-// (the distributions of <random> are not): for made-up tables and for tests.
+// A small random number generator for made-up tables and for tests. Its numbers
+// are the same on every machine (the distributions of <random> are not).
 
 #ifndef PLANB_LPM_SYNTHETIC_RANDOM_H_
 #define PLANB_LPM_SYNTHETIC_RANDOM_H_

@@ -25,7 +25,7 @@ struct SyntheticOptions {
   // Next hops are 1..next_hops; neighbours under one allocation tend to share
   // theirs, as the prefixes of one origin network do. 0 is taken as 1.
   uint32_t next_hops = 64;
-  // The year, 2019 to 2025, whose mix of IPv6 lengths it has; others are taken
+  // The year that the mix of IPv6 lengths is of, 2019 to 2025; others are taken
   // as 2025.
   int year = 2025;
 };

@@ -292,8 +292,8 @@ constexpr absl::uint128 BitAt(int position) {
   return absl::uint128(1) << (127 - position);
 }
 
-// The world's address whose first `taken` varying bits are those of `value`,
-// the first one uppermost.
+// The world's address with those of `value` as first `taken` varying bits, the
+// first one uppermost.
 Address AddressOf(const SmallWorld& world, size_t taken, size_t value) {
   absl::uint128 bits = world.base;
   for (size_t i = 0; i < taken; ++i) {

@@ -63,7 +63,7 @@ constexpr size_t BytesOf(Form form) {
          : FamilyOf(form) == Family::kIpv4 ? 4
                                            : 16;
 }
-// Of a FIB that can be asked in that form.
+// The options of a FIB that can be asked in that form.
 constexpr FibOptions OptionsOf(Form form) {
   return {.prefix_lengths = HasLengths(form)};
 }
@@ -72,7 +72,7 @@ constexpr FibOptions OptionsOf(Form form) {
 std::string FormName(Form form);
 void PrintTo(Form form, std::ostream* out);
 
-// In network byte order, one after the other.
+// Packs addresses in network byte order, one after the other.
 // REQUIRES: addresses of FamilyOf(form).
 std::vector<char> PackAs(Form form, absl::Span<const Address> addresses);
 
@@ -83,12 +83,13 @@ constexpr NextHopId WithLength(NextHopId next_hop, int length) {
          0x9e37'79b9u * static_cast<uint32_t>(kNoPrefixLength - length);
 }
 
-// Fib::Lookup, LookupUpper, or LookupWithLengths; the last one's answers are
-// made one by WithLength.
+// Calls Fib::Lookup, LookupUpper, or LookupWithLengths. WithLength makes one of
+// the last one's two answers.
 void LookupAs(Form form, const Fib& fib, const void* packed, size_t count,
               void* next_hops, const Kernel& kernel);
 
-// RightAnswers or RightUpperAnswers, in the form in which LookupAs has them.
+// Returns RightAnswers or RightUpperAnswers, in the form in which LookupAs has
+// them.
 std::vector<NextHopId> RightAnswersAs(Form form, absl::Span<const Route> routes,
                                       absl::Span<const Address> addresses);
 
@@ -105,8 +106,9 @@ class PackedProbes {
 
   const std::vector<Address>& addresses() const { return addresses_; }
 
-  // Looks up `batch` at a time. "" if every kernel finds `expected` (one for
-  // each of addresses()), else a line for each of the first wrong answers.
+  // Looks up `batch` at a time. Returns "" if every kernel finds `expected`
+  // (one for each of addresses()), else a line for each of the first wrong
+  // answers.
   std::string Differences(const Fib& fib, absl::Span<const NextHopId> expected,
                           size_t batch = ~size_t{0}) const;
 
@@ -132,7 +134,7 @@ std::string LengthDifferences(const Fib& fib, absl::Span<const Route> routes,
 // Checks `fib`, compiled from `routes`, against the reference: at every
 // boundary of every route, on both sides, and at the ends of the address space,
 // for whole addresses and upper halves, and for lengths if it keeps them.
-// "" or the differences. O(routes * lengths in use).
+// Returns "" or the differences. O(routes * lengths in use).
 std::string DifferencesAtBoundaries(const Fib& fib,
                                     absl::Span<const Route> routes);
 
@@ -241,25 +243,26 @@ struct SmallWorld {
   std::vector<int> positions;
   // The bits that do not vary, left-aligned. Those at `positions` are ignored.
   absl::uint128 base = 0;
-  // Of its FIBs.
+  // The options of its FIBs.
   FibOptions options = {};
 };
 
-// As a name of a test: letters, digits and underscores.
+// Returns a name of a test: letters, digits and underscores.
 void PrintTo(const SmallWorld& world, std::ostream* out);
 
-// Every prefix of the world: the shortest first, those of one length ascending.
+// Returns every prefix of the world: the shortest first, those of one length
+// ascending.
 std::vector<Prefix> PrefixesOf(const SmallWorld& world);
 
-// The addresses whose answers distinguish any two tables of the world: each
-// prefix's ends and their neighbours outside, each address of the world,
-// and the ends of the address space. Ascending, distinct.
+// Returns the addresses that distinguish any two tables of the world: each
+// prefix's ends and their neighbours outside, each address of the world, and
+// the ends of the address space. They are ascending and distinct.
 std::vector<Address> ProbesOf(const SmallWorld& world);
 
 // "0,1 63,64,65" as {{0, 1}, {63, 64, 65}}.
 std::vector<std::vector<int>> Positions(absl::string_view text);
 
-// Each set of positions on each base (addresses as text).
+// Makes a world of each set of positions on each base (addresses as text).
 std::vector<SmallWorld> SmallWorlds(
     Family family, const std::vector<std::vector<int>>& positions,
     const std::vector<std::string>& bases, const FibOptions& options = {});

@@ -24,20 +24,20 @@ struct GoldenTable {
   std::vector<Route> routes;  // ascending
 };
 
-// "ipv6_20k" and "ipv6_100k", whose leaves hold values of one byte;
+// "ipv6_20k" and "ipv6_100k", with leaves that hold values of one byte;
 // "ipv4_100k" with two bytes; and "ipv6_long": half of its 20,000 routes are
 // /49../128, in and beside the others, and its next hops have large ids, so
 // that values are not the ids themselves.
 std::vector<GoldenTable> GoldenTables();
 
-// Fixed addresses that match it, for the most part.
+// Returns fixed addresses. Most of them match the table.
 std::vector<Address> GoldenTrace(const GoldenTable& table, size_t count);
 
-// The way of one address.
+// The way of one address through a FIB.
 struct WalkedLines {
   // The result of the walk. A lookup must give the same one.
   NextHopId next_hop = kNoRoute;
-  // Distinct lines of 64 bytes.
+  // The number of distinct lines of 64 bytes that it reads.
   size_t lines = 0;
 };
 
@@ -46,7 +46,7 @@ struct WalkedLines {
 // REQUIRES: address.family() == fib.family().
 WalkedLines WalkLines(const Fib& fib, const Address& address);
 
-// Of many addresses.
+// The lines that many addresses read.
 struct LinesRead {
   double mean = 0;
   size_t p99 = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// How many instructions a piece of code executes: the one cost that is the same
+// Counts the instructions that a piece of code executes. That cost is the same
 // in every run, on a busy machine as on an idle one.
 //
 // The processor counts: with the trap flag set it stops after every

@@ -33,15 +33,16 @@ Address PreviousAddress(const Address& address);
 Address FirstAddress(const Prefix& prefix);
 Address LastAddress(const Prefix& prefix);
 
-// For each route its first and last address and the ones just outside, in the
-// order of the routes: four a route, so consecutive repeats are possible.
+// Returns for each route its first and last address and the ones just outside,
+// in the order of the routes: four a route, so consecutive repeats are
+// possible.
 std::vector<Address> BoundaryProbes(absl::Span<const Route> routes);
 
-// `per_route` random addresses in each route.
+// Returns `per_route` random addresses in each route.
 std::vector<Address> InsideProbes(absl::Span<const Route> routes,
                                   size_t per_route, uint64_t seed);
 
-// `count` addresses, each random over the whole address space.
+// Returns `count` addresses, each random over the whole address space.
 std::vector<Address> UniformProbes(Family family, size_t count, uint64_t seed);
 
 // The simplest correct longest-prefix match. Holds routes of both families.
@@ -81,7 +82,7 @@ class Reference {
 // O(routes * addresses).
 std::vector<NextHopId> AnswersByOracle(absl::Span<const Route> routes,
                                        absl::Span<const Address> addresses);
-// The same, by the reference where the oracle would take too long.
+// Does the same, by the reference where the oracle would take too long.
 std::vector<NextHopId> RightAnswers(Family family,
                                     absl::Span<const Route> routes,
                                     absl::Span<const Address> addresses);

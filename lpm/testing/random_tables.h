@@ -21,7 +21,8 @@
 
 namespace planb {
 
-// From text, and from the first and the last 64 bits of an address.
+// Makes a prefix from text, or from the first and the last 64 bits of an
+// address.
 inline Address A(absl::string_view text) {
   return Address::Parse(text).value();
 }
@@ -33,7 +34,7 @@ inline Prefix V6(uint64_t high, uint64_t low, int length) {
   return Prefix::Truncate(Address::V6(absl::MakeUint128(high, low)), length);
 }
 
-// How RandomRoutes draws.
+// Says how RandomRoutes draws.
 struct RandomRoutesOptions {
   Family family = Family::kIpv6;
   size_t count = 100;
@@ -45,9 +46,10 @@ struct RandomRoutesOptions {
   uint64_t seed = 1;
 };
 
-// At most `count` routes (fewer where the lengths allow no more), distinct,
-// sorted by prefix. Each is a random walk's next step: it takes another one's
-// bits up to some point, then goes its own way, or follows right after it.
+// Makes at most `count` routes (fewer where the lengths allow no more),
+// distinct, sorted by prefix. Each is a random walk's next step: it takes
+// another one's bits up to some point, then goes its own way, or follows right
+// after it.
 std::vector<Route> RandomRoutes(const RandomRoutesOptions& options);
 
 // At most `count` prefixes inside `top` (itself possible), of all lengths that
@@ -55,10 +57,12 @@ std::vector<Route> RandomRoutes(const RandomRoutesOptions& options);
 std::vector<Prefix> PrefixesBelow(const Prefix& top, size_t count,
                                   uint64_t seed);
 
-// The prefixes of `address` from /first to /last, each inside the one before.
+// Returns the prefixes of `address` from /first to /last, each inside the one
+// before.
 std::vector<Prefix> Chain(const Address& address, int first, int last);
 
-// Beside the chain: of each length the prefix that differs in its last bit.
+// Returns the neighbours of the chain: of each length the prefix that differs
+// in its last bit.
 std::vector<Prefix> Siblings(const Address& address, int first, int last);
 
 // `count` neighbours of one length, starting with `first`; fewer at the end of
@@ -124,7 +128,7 @@ class History {
   const HistoryOptions options_;
   Random random_;
   std::vector<Prefix> pool_;
-  // Of ten changes so many are withdrawals, now.
+  // So many of ten changes are withdrawals now.
   uint64_t withdrawals_ = 3;
   // Where the last change was: the next is often near.
   size_t last_ = 0;

@@ -187,7 +187,7 @@ TEST(WalkLines, NoMoreThanPromised) {
   }
 }
 
-// Tables whose structure is known by hand.
+// Tables of a structure known by hand.
 TEST(WalkLines, KnownWays) {
   const Address network = Address::V6(absl::uint128(0x2001) << 112);
   const Address host = Address::V6(network.bits() | 0x12345678);
@@ -204,7 +204,7 @@ TEST(WalkLines, KnownWays) {
   EXPECT_EQ(WalkLines(*one, Address::V6(1)).lines, 1U);
 
   // And a descriptor, which skips what no prefix decides on, and a next hop
-  // whose id is too large for a value.
+  // with an id too large for a value.
   const auto longest =
       Fib::Build(Family::kIpv6, {{Prefix::Truncate(host, 128), ~1U}}).value();
   EXPECT_EQ(WalkLines(*longest, host).lines, 6U);

@@ -50,8 +50,8 @@ class FailingSource : public ByteSource {
   const absl::Status error_;
 };
 
-// The fields of each line that bgpdump prints for the file; none if it is not
-// installed. The witness of other readers of MRT.
+// Returns the fields of each line that bgpdump prints for the file; none if it
+// is not installed. It is the witness of another reader of MRT.
 inline std::optional<std::vector<std::vector<std::string>>> Bgpdump(
     const std::string& path) {
   if (system("command -v bgpdump > /dev/null 2>&1") != 0) return std::nullopt;
@@ -229,7 +229,7 @@ struct TableReading : TableFileSink {
   absl::Status status;
 };
 
-// In pieces of `piece` bytes.
+// Reads in pieces of `piece` bytes.
 inline TableReading ReadTable(absl::string_view bytes,
                               size_t piece = SIZE_MAX) {
   TableReading reading;

@@ -241,7 +241,7 @@ class EtcdAnswers : public testing::Test {
     EXPECT_TRUE(store.ok()) << store.status();
     return *std::move(store);
   }
-  // A store whose calls go through the service between, or not.
+  // A store that calls through the service between, or not.
   std::unique_ptr<Store> OpenBetween() const {
     return Open(Options(between_->Url(prefix_)));
   }
@@ -286,7 +286,7 @@ bool Appends(const etcdserverpb::TxnRequest& request) {
   return request.success_size() == 2;
 }
 
-// What becomes of an append after an attempt was made whose answer was lost.
+// What becomes of an append after the answer to an attempt was lost.
 TEST_F(EtcdAnswers, ALostAnswerIsNoRefusal) {
   const Route route = MakeRoute("::/0", 7);
   struct Case {

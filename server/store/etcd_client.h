@@ -60,8 +60,8 @@ class EtcdClient {
   // member answered in time, and then a change may still be made; CANCELLED
   // after Cancel().
   // `timeout`: if shorter than that of the options. Sets `lost` if an attempt
-  // had no answer: whatever is returned, etcd may have made the transaction, or
-  // may still make it.
+  // had no answer: then etcd may have made the transaction, or may still make
+  // it, also if an error is returned.
   absl::StatusOr<etcdserverpb::TxnResponse> Txn(
       const etcdserverpb::TxnRequest& request,
       absl::Duration timeout = absl::InfiniteDuration(), bool* lost = nullptr);

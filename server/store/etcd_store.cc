@@ -41,7 +41,7 @@ using etcd_txn::ReadElse;
 using etcd_txn::SameEnd;
 using etcdserverpb::KeyValue;
 
-// Tables whose appends are on the way at the same time.
+// Appends that are on the way at the same time, each of another table.
 constexpr int kAppendThreads = 4;
 constexpr int kDeleteAttempts = 16;
 
@@ -197,7 +197,7 @@ absl::StatusOr<uint64_t> EtcdStore::CreateTable(const std::string& name,
                         "table",
                         absl::StrCat("there is a table \"", name, "\""));
     }
-    // This very call, by an attempt whose answer was lost.
+    // An attempt of this very call made it, and the answer was lost.
     revision = found->create_revision();
   }
   Log log = {.name = name,
@@ -562,7 +562,7 @@ void EtcdStore::Append(Job job) {
     conflict = response.ok();
     break;
   }
-  // Also finds this append, if an attempt made it whose answer was lost.
+  // Also finds this append, if an attempt made it and the answer was lost.
   if (conflict) status = CatchUp(id);
   Done done;
   {

@@ -54,8 +54,8 @@ struct EtcdStoreOptions {
 //
 // An append is one transaction: it compares the revision of the table's record
 // and puts record and entry. A server that loses the race is told what it
-// missed, and stages its batches again. An append whose answer was lost is
-// found by its number when it is repeated, or by the watch.
+// missed, and stages its batches again. If the answer to an append was lost, it
+// is found by its number when it is repeated, or by the watch.
 class EtcdStore final : public Store {
  public:
   // Does not connect. Errors: INVALID_ARGUMENT for files that cannot be read.

@@ -29,7 +29,7 @@ struct StoreChoice {
   std::string etcd_user;
   std::string etcd_password_file;
   TlsFiles etcd_tls;
-  // The server whose tables are followed, instead of a store; empty: none.
+  // The server to follow, instead of a store; empty: none.
   std::string follow;
   TlsFiles follow_tls;
   // Plaintext may go to other hosts.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A store whose files are damaged either reports that or holds exactly the
-// committed tables. Also the files that a store opens and refuses.
+// A store with damaged files either reports that or holds exactly the committed
+// tables. Also the files that a store opens and refuses.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

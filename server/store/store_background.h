@@ -103,8 +103,8 @@ class StoreBackground {
   // The length of the write-ahead log that starts the next checkpoint.
   int64_t due_ ABSL_GUARDED_BY(mutex_);
   std::deque<Offer> offers_ ABSL_GUARDED_BY(mutex_);
-  // The bytes of log from which each table may be offered. Tables whose
-  // snapshot is being written may not.
+  // The bytes of log from which each table may be offered. A table may not
+  // while its snapshot is being written.
   std::map<std::string, uint64_t> from_bytes_ ABSL_GUARDED_BY(mutex_);
   bool sweep_ ABSL_GUARDED_BY(mutex_) = false;
 

@@ -221,7 +221,7 @@ void StoreEngine::RunAll(const Jobs& jobs) {
   if (!together.empty()) {
     absl::Status status = Transact(together);
     // A full disk may have room for the others, and a job may be refused for
-    // itself. An error of the disk is everyone's.
+    // itself. An error of the disk is that of all jobs.
     const bool apart =
         together.size() > 1 && !status.ok() && !absl::IsUnavailable(status);
     for (const auto& waiting : together) {

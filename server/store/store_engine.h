@@ -92,7 +92,7 @@ class StoreEngine {
     std::function<void(int64_t)> logged;
   };
 
-  // Takes a connection whose schema is prepared, and its state.
+  // Takes a connection with a prepared schema, and its state.
   static absl::StatusOr<std::unique_ptr<StoreEngine>> Create(
       std::string path, std::unique_ptr<Sql> sql, StoreState state);
 

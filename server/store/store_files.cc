@@ -174,7 +174,7 @@ absl::Status CheckStoreFiles(const std::string& path,
   const std::string log = absl::StrCat(path, "-wal");
   if (StoreFileBytes(path) > 0) {
     // SQLite treats a file of zeros as a new database, and deletes the log of a
-    // database whose header says that it has none.
+    // database if the header says that there is none.
     std::ifstream file(path, std::ios::binary);
     std::array<char, 20> header = {};
     file.read(header.data(), header.size());

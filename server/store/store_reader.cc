@@ -16,7 +16,7 @@ namespace {
 
 using ReadRow = absl::FunctionRef<absl::Status(const SqlStatement&)>;
 
-// Runs a query whose parameters are the first and the last key of a range.
+// Runs a query by the first and the last key of a range.
 absl::Status ForEachInRange(Sql& sql, const char* text, int64_t first,
                             int64_t last, ReadRow read) {
   absl::StatusOr<SqlStatement> statement = sql.Prepare(text);

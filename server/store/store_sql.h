@@ -44,7 +44,7 @@ class SqlStatement {
     (Bind(++index, values), ...);
   }
 
-  // True if there is a row, whose columns can be read until the next Step().
+  // True if there is a row. Its columns can be read until the next Step().
   // After false or an error the statement can be run again.
   absl::StatusOr<bool> Step();
 

@@ -31,7 +31,7 @@ class History {
  public:
   using DeltaPtr = std::shared_ptr<const Delta>;
 
-  // Starts at `generation`, whose digest is `digest`; empty: unknown. Drops the
+  // Starts at `generation`. `digest` is its digest; empty: unknown. Drops the
   // oldest deltas while all together have more than `max_bytes`. The newest is
   // kept, however large: watchers of the generation before it can continue.
   History(size_t max_bytes, uint64_t generation, std::string digest);

@@ -34,7 +34,7 @@ TEST(History, NextReturnsEveryGenerationInOrder) {
   EXPECT_EQ(history.newest(), 13U);
 }
 
-// As in a log whose positions have gaps.
+// As in a log with gaps between positions.
 TEST(History, GenerationsNeedNotFollowByOne) {
   const auto delta = [](uint64_t previous, uint64_t generation) {
     return std::make_shared<const Delta>(

@@ -244,7 +244,7 @@ TEST(Rib, DigestCoversEachFieldOfNextHopsAndGroups) {
     const auto change = rib.Apply(batches[i]);
     ASSERT_TRUE(change.ok()) << change.status();
     if (digests[i].empty()) digests[i] = rib.digest();
-    // The same contents have the same digest, whatever was there before.
+    // The same contents have the same digest after any history.
     ASSERT_EQ(rib.digest(), digests[i]) << i;
     ASSERT_EQ(change->delta.digest, digests[i]);
   }

@@ -125,10 +125,10 @@ class StoreFollower {
   virtual void Appended(const std::string& table, uint64_t id,
                         uint64_t position,
                         std::vector<AcceptedBatch> batches) = 0;
-  // The contents of the table as a whole: of a new table, or of one whose
-  // batches this server has missed. Deleted() of earlier tables of that name
-  // comes before; so if this server has another one of that name it has made
-  // that one itself, later.
+  // The contents of the table as a whole: of a new table, or after this server
+  // has missed batches of it. Deleted() of earlier tables of that name comes
+  // before; so if this server has another one of that name it has made that one
+  // itself, later.
   virtual void Replaced(StoredTable table) = 0;
   virtual void Deleted(const std::string& table, uint64_t id) = 0;
   // What the store has of this table cannot be read: it is followed no further.

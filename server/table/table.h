@@ -89,7 +89,7 @@ class Table {
  public:
   // An empty table without a name, for tests.
   explicit Table(const TableOptions& options) : Table(StoredTable(), options) {}
-  // Starts with a stored table, whose routes are visible at once.
+  // Starts with a stored table. Its routes are visible at once.
   // REQUIRES: UpdateStaging::ToRib() and Compile() succeed.
   Table(const StoredTable& stored, const TableOptions& options)
       : Table(stored, options, *UpdateStaging::ToRib(options.limits, stored)) {}
@@ -279,8 +279,8 @@ class Table {
   // record is answered from a position that the store has confirmed: an answer
   // depends on the table, and another server may be ahead.
   bool others_write() const { return has_store() && options_.store->shared(); }
-  // False if what the group answers holds without a word of the store: each of
-  // it repeats a request whose first answer was accepted.
+  // False if what the group answers holds without a word of the store: each
+  // batch repeats a request that was accepted and answered.
   bool NeedsStore(absl::Span<const Submitted> group) const;
   // What the store keeps of a group.
   static std::vector<AcceptedBatch> Records(absl::Span<const Submitted> group);

@@ -117,8 +117,8 @@ class RequestWindow {
   }
 
   // How long a new request has to wait until there is room: no young id is
-  // dropped for it. The ids that use the budget up may be another table's,
-  // whose age is not known here.
+  // dropped for it. The ids that use the budget up may be another table's;
+  // their age is not known here.
   absl::Duration Wait(absl::string_view request_id, absl::Time now) const {
     absl::Duration wait;
     if (requests_.size() >= most_) {
@@ -335,8 +335,8 @@ class UpdateStaging {
   absl::StatusOr<Staged> Stage(const UpdateBatch& batch,
                                Prepared* prepared = nullptr);
 
-  // Applies to the head what another server has accepted, whatever the limits.
-  // The answer to a request that it names counts as the first one here.
+  // Applies to the head what another server has accepted, beyond any limit. The
+  // answer to a request that it names counts as the first one here.
   // Errors: DATA_LOSS if it does not follow the head, or leads to another
   // digest; then nothing is staged.
   absl::StatusOr<Staged> StageAccepted(AcceptedBatch accepted);

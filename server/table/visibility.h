@@ -23,11 +23,11 @@
 namespace planb::server {
 
 // The visible generation of one table, and two ways to wait for a later one.
-// Await() blocks its thread: for updates, whose calls have threads of their
-// own. CallWhenVisible() keeps a callback: for lookups, whose threads serve
-// many streams. Callbacks run without a lock, most of them on a thread of the
-// executor, so that a slow callback never delays the thread that publishes.
-// Thread-safe.
+// Await() blocks its thread: it is for updates, which have a thread for each
+// call. CallWhenVisible() keeps a callback: it is for lookups, where a thread
+// serves many streams. Callbacks run without a lock, most of them on a thread
+// of the executor, so that a slow callback never delays the thread that
+// publishes. Thread-safe.
 class Visibility {
  public:
   // How many publication times are kept.

@@ -29,7 +29,7 @@
 
 namespace planb::server {
 
-// The memory of a process in KiB; 0 if it is gone. `what` is VmRSS, its
+// Returns the memory of a process in KiB; 0 if it is gone. `what` is VmRSS, its
 // resident memory, or VmHWM, the peak of that.
 inline int64_t MemoryKib(pid_t pid, absl::string_view what) {
   std::ifstream status(absl::StrCat("/proc/", pid, "/status"));
@@ -155,7 +155,7 @@ class HonestClient {
   std::thread thread_;  // uses the members above
 };
 
-// True if `done` becomes true within `patience`.
+// Waits until `done` is true. Returns false if it is not within `patience`.
 template <typename Done>
 bool Await(Done done, absl::Duration patience = absl::Minutes(1)) {
   const absl::Time deadline = absl::Now() + patience;

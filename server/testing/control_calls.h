@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// RouteTable's calls in a line each, the client's end of StreamUpdates, and
-// what tests ask of their errors.
+// Makes RouteTable's calls in a line each, has the client's end of
+// StreamUpdates, and checks errors.
 
 #ifndef PLANB_SERVER_TESTING_CONTROL_CALLS_H_
 #define PLANB_SERVER_TESTING_CONTROL_CALLS_H_
@@ -26,7 +26,7 @@ namespace planb::server {
 using Stub = v1::RouteTable::Stub;
 using Code = grpc::StatusCode;
 
-// With a deadline, so that a call that hangs fails where it is made.
+// A context with a deadline, so that a call that hangs fails where it is made.
 class CallContext : public grpc::ClientContext {
  public:
   CallContext() {
@@ -187,7 +187,7 @@ inline grpc::Status DeleteTable(RunningServer& running,
   return Call(running, &Stub::DeleteTable, request).status;
 }
 
-// Every route of the visible generation, in order.
+// Returns every route of the visible generation, in order.
 inline std::vector<Route> ListAll(RunningServer& running,
                                   const std::string& table = "") {
   v1::ListRoutesRequest request;
@@ -203,7 +203,7 @@ inline std::vector<Route> ListAll(RunningServer& running,
   return routes;
 }
 
-// An open StreamUpdates call whose hello was answered. Not thread-safe.
+// An open StreamUpdates call after its hello was answered. Not thread-safe.
 class UpdateStream {
  public:
   explicit UpdateStream(RunningServer& running, v1::Ack ack = v1::ACK_VISIBLE,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A real etcd as child processes, for tests of the store that servers share.
+// Runs a real etcd as child processes, for tests of the store that servers
+// share.
 
 #ifndef PLANB_SERVER_TESTING_ETCD_CLUSTER_H_
 #define PLANB_SERVER_TESTING_ETCD_CLUSTER_H_
@@ -21,7 +22,7 @@ namespace planb::server {
 // The destructor kills them. Not thread-safe.
 class EtcdCluster {
  public:
-  // False if there is no program `etcd`: then skip the test.
+  // Returns false if there is no program `etcd`: then skip the test.
   static bool Available();
 
   // Starts `members` and waits until the cluster answers.
@@ -43,7 +44,7 @@ class EtcdCluster {
   // Ends a member with SIGKILL, or starts it again with its data.
   void Kill(int member);
   void Start(int member);
-  // SIGSTOP and SIGCONT.
+  // Sends a member SIGSTOP or SIGCONT.
   void Pause(int member);
   void Resume(int member);
   // The member that leads; -1 if none does.
@@ -62,7 +63,7 @@ class EtcdCluster {
   absl::Status Compact() const;
   // A client of all members.
   std::unique_ptr<EtcdClient> Client(absl::string_view prefix) const;
-  // Runs etcdctl; its output, and "" if it fails.
+  // Runs etcdctl and returns its output, or "" if it fails.
   std::string Ctl(const std::string& arguments) const;
 
  private:

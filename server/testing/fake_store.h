@@ -121,7 +121,7 @@ class FakeStore final : public Store {
     return begun_;
   }
 
-  // REQUIRES: read and written only while no call is in progress.
+  // It is read and written only while no call is in progress.
   std::vector<StoredTable> loaded;
   std::map<std::string, uint64_t> created;
   std::vector<std::vector<AcceptedBatch>> commits;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A disk that fails when a test tells it to: a VFS of SQLite around the
+// A disk that fails when a test tells it to. It is a VFS of SQLite around the
 // system's.
 
 #ifndef PLANB_SERVER_TESTING_FAULTY_DISK_H_

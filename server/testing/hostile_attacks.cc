@@ -311,7 +311,7 @@ void EndlessSmallFrames(Attacker& attacker) {
   while (attacker.Go(1000) && connection.Send(frames)) continue;
 }
 
-// One field whose value claims to have 4 GiB.
+// One field with a value that claims to have 4 GiB.
 void EndlessString(Attacker& attacker) {
   Endless(attacker,
           std::string("\0\1x", 3) + http2::HpackInteger(0xfffffffe, 7, 0),

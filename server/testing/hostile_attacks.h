@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Attacks of a hostile client. The tests check that the server survives them,
-// and benchmarks/serving measures what other clients get done meanwhile.
+// Has the attacks of a hostile client. The tests check that the server survives
+// them, and benchmarks/serving measures what other clients get done meanwhile.
 
 #ifndef PLANB_SERVER_TESTING_HOSTILE_ATTACKS_H_
 #define PLANB_SERVER_TESTING_HOSTILE_ATTACKS_H_
@@ -31,7 +31,7 @@ class Attacker {
   // Counts `steps`, and sleeps if they come too soon. False after Stop().
   bool Go(uint64_t steps = 1);
 
-  // In [0, limit).
+  // Returns a random number in [0, limit).
   uint64_t Random(uint64_t limit) { return random_() % limit; }
   std::string RandomBytes(size_t count);
 
@@ -60,7 +60,8 @@ struct Attack {
   enum { kServer, kEdge } stopped_at = kServer;
 };
 
-// Malformed frames and messages, headers in excess, floods.
+// Returns the attacks: malformed frames and messages, headers in excess,
+// floods.
 absl::Span<const Attack> AllAttacks();
 
 }  // namespace planb::server

@@ -38,7 +38,7 @@ inline int HttpConnect(int port, bool ipv6 = false) {
   return -1;
 }
 
-// Sends `request`; false if the connection is closed.
+// Sends `request`. Returns false if the connection is closed.
 inline bool HttpSend(int client, absl::string_view request) {
   return send(client, request.data(), request.size(), MSG_NOSIGNAL) ==
          static_cast<ssize_t>(request.size());
@@ -55,7 +55,7 @@ inline std::string HttpReceive(int client) {
   return all;
 }
 
-// The whole reply to a request, with its header; "" on failure.
+// Returns the whole reply to a request, with its header; "" on failure.
 inline std::string HttpCall(int port, absl::string_view method,
                             absl::string_view path, bool ipv6 = false) {
   const int client = HttpConnect(port, ipv6);

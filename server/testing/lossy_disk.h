@@ -35,7 +35,7 @@ class LossyDisk {
   LossyDisk& operator=(const LossyDisk&) = delete;
   ~LossyDisk();
 
-  // For ServerProcess.
+  // The environment for ServerProcess.
   std::vector<std::string> environment() const;
 
   // Undoes what was not synced, except for a random part of it: a disk may have

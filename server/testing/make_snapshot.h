@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A snapshot of a table that is given as a list.
+// Makes a snapshot of a table that is given as a list.
 
 #ifndef PLANB_SERVER_TESTING_MAKE_SNAPSHOT_H_
 #define PLANB_SERVER_TESTING_MAKE_SNAPSHOT_H_

@@ -40,11 +40,11 @@ struct WriteCall {
   Instant end = 0;
   Outcome outcome = Outcome::kUnknown;
 
-  // Of kRefused. Also of kUnknown: a batch that the store refused may be there
-  // after the next restart, and one whose table was deleted may have come
+  // Set with kRefused. Also with kUnknown: a batch that the store refused may
+  // be there after the next restart, and one of a deleted table may have come
   // first.
   std::string reason;
-  // kDone:
+  // Set with kDone:
   uint64_t generation = 0;
   // Changes of routes; for kNextHops, changes of next-hop objects.
   ChangeCounts counts;
@@ -66,7 +66,7 @@ struct LookupCall {
   int server = 0;
 };
 
-// GetRoute; kNoRoute means that there was no route.
+// A call of GetRoute; kNoRoute means that there was no route.
 struct RouteCall {
   Instant begin = 0;
   Instant end = 0;
@@ -85,7 +85,7 @@ struct ExplainCall {
   int server = 0;
 };
 
-// ListRoutes of the whole table, or the routes of a snapshot.
+// A call of ListRoutes of the whole table, or the routes of a snapshot.
 struct ListCall {
   Instant begin = 0;
   Instant end = 0;
@@ -94,7 +94,7 @@ struct ListCall {
   int server = 0;
 };
 
-// ListNextHops, or the objects of a snapshot.
+// A call of ListNextHops, or the objects of a snapshot.
 struct ObjectsCall {
   Instant begin = 0;
   Instant end = 0;
@@ -114,7 +114,7 @@ struct AbsentCall {
   bool writes = false;
 };
 
-// GetTable.
+// A call of GetTable.
 struct StateCall {
   Instant begin = 0;
   Instant end = 0;
@@ -154,7 +154,7 @@ struct ServerLife {
   int server = 0;
 };
 
-// While the disk of the store failed.
+// A time while the disk of the store failed.
 struct DiskFault {
   Instant begin = 0;
   Instant end = 0;
@@ -164,16 +164,15 @@ struct DiskFault {
 // the order in which calls ended; calls of one stream keep its order.
 struct ModelHistory {
   // The table is on several servers that share a store. All of them have one
-  // order of batches. A write is answered at its place in that order, by
-  // whichever server: also one that changes nothing, is refused or only
-  // validated. A read may be behind the newest: it is held to what its server
-  // has answered before. A call that its client gave up may take effect at any
-  // later time.
+  // order of batches. Each server answers a write at its place in that order,
+  // also one that changes nothing, is refused or only validated. A read may be
+  // behind the newest: it is held to what its server has answered before. A
+  // call that its client gave up may take effect at any later time.
   bool shared = false;
   // The generation at which the table was created, empty.
   uint64_t first = 0;
-  // When the table was there. When the deletion was asked for and when it was
-  // done; never, maybe.
+  // When the table was made, when its deletion was asked for, and when it was
+  // done, if ever.
   Instant created = 0;
   Instant deleted_begin = kNever;
   Instant deleted_end = kNever;
@@ -193,12 +192,12 @@ struct ModelHistory {
   std::vector<std::string> surprises;
 };
 
-// When a call whose client gave up at `end` can no longer take effect: when its
-// server was dead.
+// When a call can no longer take effect that its client gave up at `end`: when
+// the server was dead.
 Instant NextDeath(const ModelHistory& history, Instant end);
 
-// Whether the store failed, so that the call changed nothing that this server
-// has.
+// Returns whether the store failed, so that the call changed nothing that this
+// server has.
 inline bool RefusedByStore(const WriteCall& call) {
   return call.reason == "STORE_FULL" || call.reason == "STORE_FAILED" ||
          call.reason == "STORE_UNDECIDED";
@@ -207,8 +206,8 @@ inline bool RefusedByStore(const WriteCall& call) {
 // A call, for messages.
 std::string Describe(const WriteCall& call);
 
-// How the counts that a call was told differ from those of the model; "" if
-// they do not.
+// Says how the counts that a call was told differ from those of the model; ""
+// if they do not.
 std::string CompareCounts(const WriteCall& call, const ChangeCounts& model);
 
 // Collects the history of a run. Thread-safe.
@@ -270,10 +269,10 @@ Delta Difference(const ModelTable& before, const ModelTable& after);
 // Sorts the lists of a delta as Difference does.
 void SortDelta(Delta& delta);
 
-// What differs between two ascending deltas; "" if they are equal.
+// Says what differs between two ascending deltas; "" if they are equal.
 std::string CompareDeltas(const Delta& actual, const Delta& expected);
 
-// What Table.digest of the contract is for `table`.
+// Returns what Table.digest of the contract is for `table`.
 std::string DigestOf(const ModelTable& table);
 
 // Compares every route.
@@ -281,7 +280,7 @@ NextHopId LongestMatch(const ModelTable& table, const Address& address);
 
 using Random = std::mt19937_64;
 
-// Uniform in 0..n-1. REQUIRES: n > 0.
+// Returns a number, uniform in 0..n-1. REQUIRES: n > 0.
 inline uint64_t Below(Random& random, uint64_t n) { return random() % n; }
 inline bool Chance(Random& random, uint64_t percent) {
   return Below(random, 100) < percent;
@@ -294,13 +293,13 @@ const std::vector<Prefix>& WorldPrefixes();
 // and their neighbours. IPv6 first.
 const std::vector<Address>& WorldProbes();
 
-// Changes of a few routes, sometimes with next hops and groups.
+// Makes changes of a few routes, sometimes with next hops and groups.
 UpdateBatch RandomChanges(Random& random);
-// A replacement of all routes.
+// Makes a replacement of all routes.
 UpdateBatch RandomReplacement(Random& random);
-// A replacement of all routes, next hops and groups.
+// Makes a replacement of all routes, next hops and groups.
 UpdateBatch RandomImport(Random& random);
-// Next hops and groups, upserted and deleted.
+// Makes a batch that upserts and deletes next hops and groups.
 UpdateBatch RandomObjects(Random& random);
 
 // Compares a history with the contract: there must be one sequence of batches
@@ -309,8 +308,8 @@ UpdateBatch RandomObjects(Random& random);
 // tells the outcome of a call, the check tries both.
 std::vector<std::string> CheckHistory(const ModelHistory& history);
 
-// Whether a table that was created after another of its name was deleted begins
-// above all generations of that one. Returns the fault, or "".
+// Checks that a table that was created after another of its name was deleted
+// begins above all generations of that one. Returns the fault, or "".
 std::string CheckSuccession(const ModelHistory& deleted,
                             const ModelHistory& created);
 

@@ -29,8 +29,8 @@ namespace planb::server {
 // What the clients of one table share, from its creation to its deletion.
 // Thread-safe.
 struct ModelRun {
-  // Of the servers that share the table. Reader and watcher N call server N, in
-  // turns; writers call all.
+  // Channels to the servers that share the table. Reader and watcher N call
+  // server N, in turns; writers call all.
   std::vector<std::string> targets;
   uint64_t seed = 1;
   std::string table;   // "" is the default table, which is not deleted
@@ -109,7 +109,7 @@ inline std::string ModelReason(const grpc::Status& status) {
   return "";
 }
 
-// Whether the server died or did not answer.
+// Returns whether the server died or did not answer.
 inline bool IsBroken(const grpc::Status& status) {
   return status.error_code() == grpc::StatusCode::UNAVAILABLE ||
          status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED ||
@@ -149,13 +149,13 @@ class ModelReader {
   // Until the run stops.
   void Run();
 
-  // ListRoutes; false if it failed.
+  // Calls ListRoutes. Returns false if it failed.
   bool List(ListCall& call);
-  // ListNextHops.
+  // Calls ListNextHops.
   void Objects();
-  // ExportSnapshot.
+  // Calls ExportSnapshot.
   void Export();
-  // GetTable.
+  // Calls GetTable.
   bool State(StateCall& call);
 
  private:
@@ -183,13 +183,13 @@ class ModelWriter {
   void Run();
 
  private:
-  // A random call.
+  // Makes a random call.
   WriteCall Invent();
   void AddTerms(WriteCall& call);
   std::string NewRequestId();
 
-  // Whether the server certainly remembers a request id that was used when
-  // ModelRun::named was `since`.
+  // Returns whether the server certainly remembers a request id that was used
+  // when ModelRun::named was `since`.
   bool Remembered(uint64_t since) const;
 
   // Makes a unary call. One with a request id is repeated until it has an
@@ -198,7 +198,7 @@ class ModelWriter {
   // Makes a call once, at one of the servers, fills in its outcome and records
   // it.
   void Attempt(WriteCall& call);
-  // The next server: mostly the same.
+  // Returns the next server, mostly the same.
   int PickServer();
 
   // Sends batches on one stream, all with the epoch of the first.

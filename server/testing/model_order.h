@@ -29,8 +29,8 @@ class ModelEvidence {
   // The newest generation that was seen.
   uint64_t newest() const { return newest_; }
 
-  // For each generation up to the newest, when it or a later one was first
-  // seen: it was accepted by then.
+  // For each generation up to the newest, the time at which it or a later one
+  // was first seen: it was accepted by then.
   std::vector<Instant> AcceptedBy() const;
 
   // How the evidence of `generation` contradicts a batch that turned `before`
@@ -38,8 +38,8 @@ class ModelEvidence {
   std::string Compare(uint64_t generation, const ModelTable& before,
                       const ModelTable& after) const;
 
-  // Likewise of lookups, which take longer. All of one generation are alike, or
-  // the check of each tells.
+  // Does the same for lookups, which take longer. All of one generation are
+  // alike, or the check of each tells.
   std::string CompareLookups(uint64_t generation,
                              const ModelTable& after) const;
 
@@ -100,8 +100,9 @@ class ModelOrder {
   Instant latest(uint64_t generation) const { return latest_[generation]; }
   const std::vector<Effect>& effects() const { return effects_; }
 
-  // Generations after the newest that a call may have met which ended at `end`:
-  // one or two batches of unknown outcome, just before the table was deleted.
+  // The generations after the newest that a call which ended at `end` may have
+  // met: one or two batches of unknown outcome, just before the table was
+  // deleted.
   std::vector<std::pair<uint64_t, ModelTable>> Unseen(Instant end) const;
 
   // The first and the last generation at which the server can have judged a

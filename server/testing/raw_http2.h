@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// HTTP/2 by hand, for clients that break the protocol: frames as bytes, valid
-// or not, and a connection that sends any bytes.
+// Has HTTP/2 by hand, for clients that break the protocol: frames as bytes,
+// valid or not, and a connection that sends any bytes.
 
 #ifndef PLANB_SERVER_TESTING_RAW_HTTP2_H_
 #define PLANB_SERVER_TESTING_RAW_HTTP2_H_
@@ -77,7 +77,7 @@ class RawConnection {
   RawConnection(const RawConnection&) = delete;
   RawConnection& operator=(const RawConnection&) = delete;
 
-  // False if the server was not reached, or is known to have closed the
+  // Returns false if the server was not reached, or is known to have closed the
   // connection.
   bool open() const { return open_; }
 

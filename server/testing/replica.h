@@ -23,9 +23,9 @@ namespace planb::server {
 // Not thread-safe.
 class Replica {
  public:
-  // Empty at generation 0.
+  // Makes a replica that is empty at generation 0.
   Replica() = default;
-  // From lists of one generation.
+  // Makes a replica from lists of one generation.
   Replica(const std::vector<v1::ListRoutesResponse>& routes,
           const std::vector<v1::ListNextHopsResponse>& objects) {
     for (const v1::ListRoutesResponse& chunk : routes) {
@@ -99,7 +99,7 @@ class Replica {
     for (const auto& [prefix, hop] : routes_) routes.push_back({prefix, hop});
     return routes;
   }
-  // By id.
+  // The objects by id.
   const std::map<uint32_t, v1::NextHop>& next_hops() const {
     return next_hops_;
   }

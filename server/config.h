@@ -25,8 +25,8 @@ namespace planb::server {
 absl::Status SetFlagsFromFile(const std::string& path,
                               absl::string_view source);
 
-// Sets each flag whose variable exists: PLANB_MAX_ROUTES is that of
-// --max_routes. Errors: INVALID_ARGUMENT for a value that the flag refuses.
+// Sets each flag that has a variable: PLANB_MAX_ROUTES is that of --max_routes.
+// Errors: INVALID_ARGUMENT for a value that the flag refuses.
 absl::Status SetFlagsFromEnvironment(absl::string_view source);
 
 // The values of the flags of `source`, by name, as text.

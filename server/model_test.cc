@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Proof by model: writers, readers and watchers use a real server that is
-// killed, drained and stopped at random, and whose disk fails and loses what
-// was not synced. Tables come and go meanwhile. Then all answers are compared
-// with a sequential model of the contract. The same for three servers that
-// share a store in a real etcd, whose members and network fail as well.
+// killed, drained and stopped at random. Its disk fails and loses what was not
+// synced. Tables come and go meanwhile. Then all answers are compared with a
+// sequential model of the contract. The same for three servers that share a
+// store in a real etcd; its members and network fail as well.
 //
 // PLANB_MODEL_SEEDS says how many seeds are played, from 1 on (1);
 // PLANB_MODEL_SEED plays that one instead. PLANB_MODEL_SECONDS says how long

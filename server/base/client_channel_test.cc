@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Channels over TLS, whose files change while they are in use.
+// Channels over TLS with files that change while they are in use.
 
 #include "server/base/client_channel.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A file in memory whose content changes atomically, for libraries that read
-// their input only from files.
+// A file in memory with content that changes atomically, for libraries that
+// read their input only from files.
 
 #ifndef PLANB_SERVER_BASE_MEMORY_FILE_H_
 #define PLANB_SERVER_BASE_MEMORY_FILE_H_

@@ -66,7 +66,7 @@ class Tracer {
   static std::optional<Span> Begin(absl::string_view name,
                                    absl::string_view traceparent);
 
-  // Queues a span whose end is set. Drops it if kCapacity wait already.
+  // Queues a span that has its end set. Drops it if kCapacity wait already.
   void Add(Span span);
 
   // The oldest `most` that are queued, or all.

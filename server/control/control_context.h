@@ -166,7 +166,7 @@ absl::Status ApplyAndAwait(ControlContext& context,
                            UpdateBatch batch, MemoryShare& share,
                            UpdateOutcome& outcome);
 
-// CANCELLED, for a call whose client is gone. Only logs see it.
+// CANCELLED, for a call after its client is gone. Only logs see it.
 absl::Status ClientGone();
 
 // Nanoseconds since the Unix epoch; 0 for InfinitePast.

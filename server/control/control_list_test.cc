@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // ListRoutes, ListNextHops, GetRoute and ExplainLookup against plain models of
-// them, on tables whose prefixes nest; and lists during a storm of changes.
+// them, on tables of nested prefixes; and lists during a storm of changes.
 
 #include <gtest/gtest.h>
 

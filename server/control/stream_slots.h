@@ -30,7 +30,7 @@ std::string ClientOf(absl::string_view peer);
 // Thread-safe. A stream enters before it reads its first message.
 class StreamSlots {
  public:
-  // `what` names the kind in errors, whose reason is `reason`. `open` shows
+  // `what` names the kind in errors, and `reason` is their reason. `open` shows
   // count().
   StreamSlots(std::string what, size_t limit, prometheus::Gauge& open,
               absl::string_view reason = "TOO_MANY_STREAMS")

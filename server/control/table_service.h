@@ -54,7 +54,7 @@ class TableService final : public grpc::Service {
   template <typename Request>
   struct Received;
 
-  // Adds a method whose request is a list and counts as an update, a method
+  // Adds a method with a list as request, which counts as an update, a method
   // with a small request, one of these that is traced as updates are, and one
   // that answers with a stream.
   template <typename Request, typename Response>

@@ -115,7 +115,7 @@ void BatchStream::AwaitGeneration(const TableRef& table) {
     Proceed();
   };
   const wire::BatchRequest& request = waiting_batch_.batch().request;
-  // A weak reference: a stream whose client is gone ends without its answer.
+  // A weak reference: a stream ends without its answer if the client is gone.
   WhenVisible(worker_.context(), *table, request.min_generation,
               absl::Milliseconds(request.max_wait_ms),
               [&worker = worker_, stream = weak_from_this(),

@@ -55,7 +55,7 @@ class BatchStream final : public std::enable_shared_from_this<BatchStream> {
   void AwaitGeneration(const TableRef& table);
   // `reader` has the batch.
   void Answer(const TableRef& table, BatchReader& reader);
-  // A batch whose prefix lengths are being found.
+  // A batch while its prefix lengths are being found.
   struct Lengths {
     TableRef table;
     std::optional<Published<Snapshot>::Reader> snapshot = {};

@@ -33,7 +33,7 @@ std::string Hashes(const std::vector<uint32_t>& hashes) {
   return bytes;
 }
 
-// A batch whose fields are of one piece each.
+// A batch with fields of one piece each.
 class OwnedBatch {
  public:
   OwnedBatch(std::string v6, std::string v4, std::string upper,

@@ -97,8 +97,8 @@ class LookupWorker {
   uint64_t BatchesPerSpan() const {
     return context_.tracer == nullptr ? 0 : context_.tracer->batches_per_span();
   }
-  // Of a batch whose turn it is to be traced, or that was slow: adds a span, as
-  // an example of its duration, and logs it if it was slow.
+  // Of a batch that has its turn to be traced, or was slow: adds a span, as an
+  // example of its duration, and logs it if it was slow.
   void Note(const grpc::ServerContextBase& call, absl::string_view table,
             uint64_t request_id, SteadyInstant::duration elapsed,
             size_t addresses, size_t misses);

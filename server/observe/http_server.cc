@@ -222,7 +222,7 @@ class Impl final : public HttpServer {
     try {
       return page->second(accept == nullptr ? "" : accept);
     } catch (const std::bad_alloc&) {
-      // A page must not end a process whose lookups need no memory.
+      // A page must not end a process: lookups need no memory.
       return {.status = 503, .body = "not enough memory\n"};
     }
   }

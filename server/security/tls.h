@@ -2,9 +2,9 @@
 
 // TLS of the server: makes gRPC's credentials from files.
 //
-// Connections outlive the certificates they were made with. A client whose
-// authority is removed is refused when it connects again; --max_connection_age
-// bounds the time until then.
+// Connections outlive the certificates they were made with. A client of an
+// authority that is removed is refused when it connects again;
+// --max_connection_age bounds the time until then.
 
 #ifndef PLANB_SERVER_SECURITY_TLS_H_
 #define PLANB_SERVER_SECURITY_TLS_H_
@@ -28,7 +28,7 @@ struct TlsOptions {
   // Both or none.
   std::string cert;
   std::string key;
-  // Authorities whose clients may connect. Empty: any client may.
+  // Clients of these authorities may connect. Empty: any client may.
   std::string client_ca;
   // The interval at which the files are read again.
   absl::Duration reload_interval = absl::Seconds(5);

@@ -19,7 +19,7 @@
 
 namespace planb::wire {
 
-// The 256 bytes, in order.
+// Returns the 256 bytes, in order.
 inline std::string AllBytes() {
   std::string bytes;
   for (int i = 0; i < 256; ++i) bytes += static_cast<char>(i);
@@ -47,9 +47,9 @@ void ForAllStrings(const std::string& alphabet, size_t length, Visit visit) {
 // Gives the same numbers on every machine.
 using Random = std::mt19937_64;
 
-// 0..n-1, almost uniform. REQUIRES: n > 0.
+// Returns 0..n-1, almost uniformly. REQUIRES: n > 0.
 inline uint64_t Below(Random& random, uint64_t n) { return random() % n; }
-// True with probability 1/n.
+// Returns true with probability 1/n.
 inline bool OneIn(Random& random, uint64_t n) { return Below(random, n) == 0; }
 
 // Parts of messages, to concatenate. A varint has `overlong` bytes more than it

@@ -19,7 +19,7 @@
 
 namespace {
 
-// Others may pass, and reach a socket whose own mode lets them.
+// Other users may pass, and reach a socket if its own mode lets them.
 constexpr mode_t kMode = 0775;
 
 int Fail(const char* what, const char* folder) {
@@ -39,7 +39,7 @@ int main(int argc, char** argv) {
   const int folder = open(argv[1], O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
   struct stat status;
   if (folder < 0 || fstat(folder, &status) != 0) return Fail("open", argv[1]);
-  // Done before, or by the node's administrator, whose folder it then is.
+  // An earlier run or the node's administrator has done it.
   if (status.st_gid == getegid() && (status.st_mode & S_IWGRP) != 0) return 0;
   if (fchown(folder, static_cast<uid_t>(-1), getegid()) != 0) {
     return Fail("change the group of", argv[1]);

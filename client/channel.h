@@ -62,8 +62,9 @@ struct ChannelOptions {
   absl::Duration keepalive_timeout = absl::Seconds(20);
 };
 
-// Makes a channel to `target`: "unix:///run/planb/planb.sock", "host:port" or
-// "[::1]:50051". Does not connect yet: the first call does. Reads the TLS
+// Makes a channel to `target`: "unix:///run/planb/planb.sock", "host:port",
+// "[::1]:50051", or a "dns:", "ipv4:" or "ipv6:" target of gRPC, which may have
+// several addresses. Does not connect yet: the first call does. Reads the TLS
 // files once: make a new channel before the certificate expires.
 // Errors: INVALID_ARGUMENT for another form of `target`, or for a Unix socket
 // with TLS; those of MakeCredentials.

@@ -17,7 +17,7 @@ namespace {
 using Done = CoalescingLookup::Done;
 using Schedule = CoalescingLookup::Schedule;
 
-BatchingOptions Sane(BatchingOptions options) {
+BatchingOptions Normalized(BatchingOptions options) {
   options.max_batch = std::max<size_t>(options.max_batch, 1);
   options.max_in_flight = std::max<size_t>(options.max_in_flight, 1);
   options.max_calls = std::max<size_t>(options.max_calls, 1);
@@ -46,7 +46,8 @@ void Tell(const std::vector<Done>& calls, const absl::Status& status) {
 
 }  // namespace
 
-Schedule::Schedule(const BatchingOptions& options) : options_(Sane(options)) {}
+Schedule::Schedule(const BatchingOptions& options)
+    : options_(Normalized(options)) {}
 
 uint64_t Schedule::Add(const Address& address, Time now, Time deadline,
                        Done done) {
@@ -68,7 +69,7 @@ Schedule::Time Schedule::Due() const {
   return now ? first : After(first, options_.max_delay);
 }
 
-bool Schedule::TakeDeparture(Time now, Departure& departure) {
+bool Schedule::TakeDeparture(Time now, OutgoingBatch& departure) {
   if (!MayDepart() || Due() > now) return false;
   departure.id = ++last_departure_;
   departure.addresses_v6.clear();
@@ -89,8 +90,8 @@ bool Schedule::TakeDeparture(Time now, Departure& departure) {
 
 // A reply has the answers to the IPv6 addresses of its batch first, so two
 // counters find the index of each call.
-std::vector<Schedule::Arrival> Schedule::Land(uint64_t departure) {
-  std::vector<Arrival> arrivals;
+std::vector<Schedule::CompletedCall> Schedule::OnBatchDone(uint64_t departure) {
+  std::vector<CompletedCall> arrivals;
   const auto found = under_way_.find(departure);
   if (found == under_way_.end()) return arrivals;
   std::vector<Call>& calls = found->second;
@@ -164,7 +165,7 @@ CoalescingLookup::CoalescingLookup(std::unique_ptr<Transport> transport,
     : options_(options),
       transport_(std::move(transport)),
       schedule_(std::make_unique<Schedule>(options.batching)),
-      timekeeper_([this] { KeepTime(); }) {}
+      timekeeper_([this] { TimerLoop(); }) {}
 
 CoalescingLookup::~CoalescingLookup() { Shutdown(); }
 
@@ -216,42 +217,45 @@ bool CoalescingLookup::Cancel(uint64_t call) {
 }
 
 void CoalescingLookup::SendDue() {
-  Schedule::Departure departure;
+  Schedule::OutgoingBatch departure;
   if (shut_down_ || !schedule_->TakeDeparture(Clock::now(), departure)) {
-    TellTime();
+    WakeTimer();
     return;
   }
-  TellTime();  // the calls of the batch still have deadlines
+  WakeTimer();  // the calls of the batch still have deadlines
   mutex_.unlock();
   transport_->Start(departure.addresses_v6, departure.addresses_v4,
                     [this, id = departure.id](const BatchOutcome& outcome) {
-                      Land(id, outcome);
+                      OnBatchDone(id, outcome);
                     });
   mutex_.lock();
 }
 
-void CoalescingLookup::Land(uint64_t departure, const BatchOutcome& outcome) {
+void CoalescingLookup::OnBatchDone(uint64_t departure,
+                                   const BatchOutcome& outcome) {
   MutexLock lock(mutex_);
-  const std::vector<Schedule::Arrival> arrivals = schedule_->Land(departure);
+  const std::vector<Schedule::CompletedCall> arrivals =
+      schedule_->OnBatchDone(departure);
   SendDue();  // the server gets work before the callbacks run
   lock.unlock();
   room_.notify_all();
   if (!outcome.status.ok()) {
     const Answer answer(outcome.status);
-    for (const Schedule::Arrival& arrival : arrivals) arrival.done(answer);
+    for (const Schedule::CompletedCall& arrival : arrivals)
+      arrival.done(answer);
     return;
   }
-  for (const Schedule::Arrival& arrival : arrivals) {
+  for (const Schedule::CompletedCall& arrival : arrivals) {
     arrival.done(CallAnswer{.next_hop = outcome.next_hops[arrival.at],
                             .generation = outcome.generation});
   }
 }
 
-void CoalescingLookup::TellTime() {
+void CoalescingLookup::WakeTimer() {
   if (schedule_->NextEvent() < wakes_) time_.notify_one();
 }
 
-void CoalescingLookup::KeepTime() {
+void CoalescingLookup::TimerLoop() {
   MutexLock lock(mutex_);
   while (!shut_down_) {
     wakes_ = schedule_->NextEvent();

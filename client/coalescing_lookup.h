@@ -122,10 +122,10 @@ class CoalescingLookup {
  private:
   // Sends a batch if one is due. Releases the mutex while it sends.
   void SendDue() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Land(uint64_t departure, const BatchOutcome& outcome);
+  void OnBatchDone(uint64_t departure, const BatchOutcome& outcome);
   // Wakes the timekeeper if the next event is before its wake-up.
-  void TellTime() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void KeepTime();
+  void WakeTimer() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void TimerLoop();
 
   const CoalescingOptions options_;
   const std::unique_ptr<Transport> transport_;
@@ -155,13 +155,13 @@ class CoalescingLookup::Schedule {
   }
 
   // A batch to send: packed addresses, as in Batch.
-  struct Departure {
+  struct OutgoingBatch {
     uint64_t id = 0;
     std::string addresses_v6;
     std::string addresses_v4;
   };
   // A call of an answered batch, and the index of its answer in the reply.
-  struct Arrival {
+  struct CompletedCall {
     Done done;
     size_t at = 0;
   };
@@ -176,10 +176,10 @@ class CoalescingLookup::Schedule {
   uint64_t Add(const Address& address, Time now, Time deadline, Done done);
 
   // If a batch is due, fills `departure` and returns true. Reuses its memory.
-  bool TakeDeparture(Time now, Departure& departure);
+  bool TakeDeparture(Time now, OutgoingBatch& departure);
 
   // The batch was answered. Returns its calls that have not ended. O(batch).
-  std::vector<Arrival> Land(uint64_t departure);
+  std::vector<CompletedCall> OnBatchDone(uint64_t departure);
 
   // Ends a call early. Returns an empty Done if it has ended.
   Done TakeCall(uint64_t id);

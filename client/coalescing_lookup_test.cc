@@ -59,7 +59,7 @@ class CoalescingScheduleTest : public ::testing::Test {
   }
 
   CoalescingLookup::Schedule schedule_{kSmall};
-  CoalescingLookup::Schedule::Departure departure_;
+  CoalescingLookup::Schedule::OutgoingBatch departure_;
   std::vector<uint32_t> ended_;
 };
 
@@ -90,7 +90,7 @@ TEST_F(CoalescingScheduleTest, AFullBatchLeavesAtOnce) {
   // Two batches are in flight: the fifth call waits for one of them.
   EXPECT_EQ(schedule_.NextEvent(), CoalescingLookup::Schedule::kNever);
   EXPECT_THAT(Leave(At(1'000'000)), IsEmpty());
-  schedule_.Land(departure_.id);
+  schedule_.OnBatchDone(departure_.id);
   EXPECT_EQ(schedule_.NextEvent(), At(51));
   EXPECT_THAT(Leave(At(51)), ElementsAre(5));
 }
@@ -100,7 +100,7 @@ TEST_F(CoalescingScheduleTest, GatheredCallsLeaveWhenNoBatchIsInFlight) {
   Leave(At(0));
   Add(2, At(1));
   Add(3, At(2));
-  schedule_.Land(departure_.id);
+  schedule_.OnBatchDone(departure_.id);
   EXPECT_THAT(Leave(At(2)), ElementsAre(2, 3));
 }
 
@@ -115,7 +115,7 @@ TEST_F(CoalescingScheduleTest, AnswersAreFoundByFamily) {
   EXPECT_EQ(departure_.addresses_v6, v6.ToPacked());
   EXPECT_EQ(departure_.addresses_v4, "\1\2\3\4\5\6\7\10");
   std::vector<size_t> places;
-  for (const auto& arrival : schedule_.Land(departure_.id)) {
+  for (const auto& arrival : schedule_.OnBatchDone(departure_.id)) {
     places.push_back(arrival.at);
   }
   EXPECT_THAT(places, ElementsAre(1, 0, 2));
@@ -133,9 +133,9 @@ TEST_F(CoalescingScheduleTest, DeadlinesEndWaitingCallsAndThoseInFlight) {
   EXPECT_EQ(schedule_.NextEvent(), At(20));
   End(schedule_.TakeExpired(At(25)));
   EXPECT_THAT(ended_, ElementsAre(2, 1));
-  EXPECT_THAT(schedule_.Land(departure_.id), IsEmpty());
+  EXPECT_THAT(schedule_.OnBatchDone(departure_.id), IsEmpty());
   EXPECT_THAT(Leave(At(25)), ElementsAre(3));
-  EXPECT_EQ(schedule_.Land(departure_.id).size(), 1U);
+  EXPECT_EQ(schedule_.OnBatchDone(departure_.id).size(), 1U);
   EXPECT_THAT(schedule_.TakeExpired(At(1000)), IsEmpty());
 }
 
@@ -149,7 +149,7 @@ TEST_F(CoalescingScheduleTest, CallsCanBeCancelled) {
     EXPECT_TRUE(schedule_.TakeCall(id) == nullptr);
   }
   EXPECT_TRUE(schedule_.TakeCall(99) == nullptr);
-  EXPECT_THAT(schedule_.Land(departure_.id), IsEmpty());
+  EXPECT_THAT(schedule_.OnBatchDone(departure_.id), IsEmpty());
   EXPECT_THAT(Leave(At(0)), ElementsAre(2));
   EXPECT_TRUE(schedule_.TakeCall(second) != nullptr);
 }
@@ -169,7 +169,7 @@ TEST_F(CoalescingScheduleTest, ItsCallsAreBounded) {
   EXPECT_FALSE(schedule_.full());
   End(schedule_.TakeAll());
   EXPECT_THAT(ended_, ElementsAre(2, 3, 4, 5, 6, 7));
-  EXPECT_THAT(schedule_.Land(departure_.id), IsEmpty());
+  EXPECT_THAT(schedule_.OnBatchDone(departure_.id), IsEmpty());
   EXPECT_EQ(schedule_.NextEvent(), CoalescingLookup::Schedule::kNever);
 }
 
@@ -179,7 +179,7 @@ TEST(CoalescingSchedule, TimesWithoutEndDoNotOverflow) {
       CoalescingLookup::Schedule::kNever);
   CoalescingLookup::Schedule schedule(
       {.max_delay = std::chrono::nanoseconds::max()});
-  CoalescingLookup::Schedule::Departure departure;
+  CoalescingLookup::Schedule::OutgoingBatch departure;
   schedule.Add(Address(), At(5), CoalescingLookup::Schedule::kNever,
                [](const auto&) {});
   EXPECT_TRUE(schedule.TakeDeparture(At(5), departure));
@@ -196,7 +196,7 @@ TEST(CoalescingSchedule, RandomHistories) {
     CoalescingLookup::Schedule schedule(kSmall);
     std::map<uint64_t, int> ends;
     std::vector<uint64_t> under_way;
-    CoalescingLookup::Schedule::Departure departure;
+    CoalescingLookup::Schedule::OutgoingBatch departure;
     const auto end = [](const CoalescingLookup::Done& done) {
       if (done != nullptr) done(absl::CancelledError(""));
     };
@@ -221,7 +221,7 @@ TEST(CoalescingSchedule, RandomHistories) {
         default:
           if (!under_way.empty()) {
             const size_t which = random() % under_way.size();
-            for (const auto& arrival : schedule.Land(under_way[which])) {
+            for (const auto& arrival : schedule.OnBatchDone(under_way[which])) {
               end(arrival.done);
             }
             under_way.erase(under_way.begin() + static_cast<ptrdiff_t>(which));

@@ -248,7 +248,7 @@ class BatchLookup::ReplayQueue {
 
 namespace {
 
-BatchLookupOptions Sane(BatchLookupOptions options) {
+BatchLookupOptions Normalized(BatchLookupOptions options) {
   options.max_in_flight = std::max<size_t>(options.max_in_flight, 1);
   return options;
 }
@@ -267,7 +267,7 @@ LookupObserver& ObserverOf(const BatchLookupOptions& options) {
 
 BatchLookup::BatchLookup(OpenChannel open, const BatchLookupOptions& options)
     : open_(std::move(open)),
-      options_(Sane(options)),
+      options_(Normalized(options)),
       observer_(ObserverOf(options)),
       retry_(options.backoff, options.give_up_after),
       queue_(std::make_unique<ReplayQueue>()) {}

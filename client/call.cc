@@ -263,7 +263,7 @@ absl::StatusOr<Route> FromProto(const v1::Route& route) {
 
 namespace {
 
-BackoffOptions Sane(BackoffOptions options) {
+BackoffOptions Normalized(BackoffOptions options) {
   // Zero never grows by doubling: attempts would follow without a pause.
   options.initial = std::max(options.initial, absl::Microseconds(100));
   options.max = std::max(options.max, options.initial);
@@ -280,7 +280,7 @@ bool IsRetryable(const absl::Status& status) {
 
 RetryPolicy::RetryPolicy(const BackoffOptions& backoff,
                          absl::Duration give_up_after)
-    : backoff_(Sane(backoff)),
+    : backoff_(Normalized(backoff)),
       give_up_after_(give_up_after),
       wait_(backoff_.initial) {}
 

@@ -157,7 +157,7 @@ LocalTable::LocalTable(std::shared_ptr<grpc::Channel> channel,
     : channel_(std::move(channel)),
       options_(std::move(options)),
       server_(channel_),
-      heard_(SteadyNow().time_since_epoch().count()) {}
+      last_contact_(SteadyNow().time_since_epoch().count()) {}
 
 absl::Status LocalTable::Start() {
   try {
@@ -199,14 +199,14 @@ absl::StatusOr<std::unique_ptr<LocalTable>> LocalTable::Follow(
   if (!table->ended_.ok()) return table->ended_;
   if (!table->ready_) {
     return absl::DeadlineExceededError(absl::StrCat(
-        "the whole table was not there in time", table->Trouble()));
+        "the whole table was not there in time", table->LastError()));
   }
   lock.unlock();
   return table;
 }
 
 absl::StatusOr<NextHopId> LocalTable::Lookup(const Address& address) const {
-  if (!unfit_.load(std::memory_order_acquire)) return routes_.Lookup(address);
+  if (!bypass_.load(std::memory_order_acquire)) return routes_.Lookup(address);
   const std::string packed = address.ToPacked();
   NextHopId next_hop = kNoRoute;
   const auto generation =
@@ -232,7 +232,7 @@ absl::StatusOr<uint64_t> LocalTable::AskServer(Family family,
                              ", here is ", generation())
               : absl::StrCat("the server was not heard for ",
                              absl::FormatDuration(staleness())),
-          Trouble()));
+          LastError()));
     }
   }
   std::vector<Address> asked;
@@ -252,7 +252,7 @@ absl::StatusOr<uint64_t> LocalTable::AskServer(Family family,
   const MutexLock lock(mutex_);
   answered_ = std::max(answered_, answers->generation);
   // The server may be heard again since it was asked.
-  if (generation() < answered_) unfit_ = true;
+  if (generation() < answered_) bypass_ = true;
   return answers->generation;
 }
 
@@ -267,22 +267,24 @@ absl::Status LocalTable::WaitFor(uint64_t generation, Deadline deadline) const {
   if (!ended_.ok()) return ended_;
   return absl::DeadlineExceededError(
       absl::StrCat("generation ", routes_.generation(), " is the newest here, ",
-                   generation, " is wanted", Trouble()));
+                   generation, " is wanted", LastError()));
 }
 
-std::string LocalTable::Trouble() const {
+std::string LocalTable::LastError() const {
   return trouble_.ok() ? "" : absl::StrCat(": ", trouble_.message());
 }
 
 absl::Duration LocalTable::staleness() const {
-  return ElapsedSince(SteadyInstant(SteadyInstant::duration(heard_.load())));
+  return ElapsedSince(
+      SteadyInstant(SteadyInstant::duration(last_contact_.load())));
 }
 
 void LocalTable::WatchStaleness() {
   MutexLock lock(mutex_);
   while (!closing_) {
     if (ended_.ok()) {
-      unfit_ = staleness() > options_.max_staleness || generation() < answered_;
+      bypass_ =
+          staleness() > options_.max_staleness || generation() < answered_;
     }
     changed_.wait_until(lock, SteadyAfter(std::max(options_.max_staleness / 100,
                                                    absl::Milliseconds(1))));
@@ -300,7 +302,7 @@ void LocalTable::Run() {
                         absl::IsResourceExhausted(why);
     if (!passes) {
       ended_ = std::move(why);
-      unfit_ = true;
+      bypass_ = true;
       changed_.notify_all();
       return;
     }
@@ -322,7 +324,7 @@ absl::Status LocalTable::FollowOnce(RetryPolicy& retry) {
         channel_,
         WatchOptions{.table = options_.table,
                      .start_generation = routes_.generation(),
-                     .start_digest = sound_ ? routes_.digest() : kNoDigest,
+                     .start_digest = consistent_ ? routes_.digest() : kNoDigest,
                      .go_back = false,
                      .give_up_after = absl::ZeroDuration()});
     watcher = watcher_.get();
@@ -331,15 +333,15 @@ absl::Status LocalTable::FollowOnce(RetryPolicy& retry) {
   for (;;) {
     const auto changes = watcher->Next();
     if (!changes.ok()) return changes.status();
-    if (changes->reset) sound_ = true;
+    if (changes->reset) consistent_ = true;
     // A bookmark may come before the whole table.
-    if (!sound_) continue;
+    if (!consistent_) continue;
     const absl::Status applied = routes_.Apply(*changes);
     if (!applied.ok()) {
-      sound_ = false;
+      consistent_ = false;
       return absl::UnavailableError(applied.message());
     }
-    heard_ = SteadyNow().time_since_epoch().count();
+    last_contact_ = SteadyNow().time_since_epoch().count();
     // A watch that fails soon after its start, each time, is not opened at once
     // again: each may send the whole table.
     if (!since.has_value()) {

@@ -140,7 +140,7 @@ class LocalTable {
   // NOT_FOUND for a table that was deleted.
   absl::StatusOr<uint64_t> Lookup(Family family, const void* addresses,
                                   size_t count, NextHopId* next_hops) const {
-    if (unfit_.load(std::memory_order_acquire)) {
+    if (bypass_.load(std::memory_order_acquire)) {
       return AskServer(family, addresses, count, next_hops);
     }
     return routes_.Lookup(family, addresses, count, next_hops);
@@ -171,7 +171,7 @@ class LocalTable {
   // Follows until an error. One from what was sent is UNAVAILABLE.
   absl::Status FollowOnce(RetryPolicy& retry);
   // Why the table is not followed now, after a colon; empty if it is.
-  std::string Trouble() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::string LastError() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<uint64_t> AskServer(Family family, const void* addresses,
                                      size_t count, NextHopId* next_hops) const;
 
@@ -179,13 +179,13 @@ class LocalTable {
   const LocalTableOptions options_;
   const LookupClient server_;
   LocalRoutes routes_;
-  mutable std::atomic<bool> unfit_ =
+  mutable std::atomic<bool> bypass_ =
       false;  // stale, ended, or before answered_
-  std::atomic<SteadyInstant::rep> heard_;
+  std::atomic<SteadyInstant::rep> last_contact_;
   std::atomic<uint64_t> resyncs_ = 0;
   // False: changes cannot be applied to the routes, but for a whole table. Of
   // follower_ alone.
-  bool sound_ = false;
+  bool consistent_ = false;
 
   mutable Mutex mutex_;
   mutable CondVar changed_;

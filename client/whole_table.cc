@@ -18,7 +18,7 @@ namespace planb::client {
 
 namespace {
 
-LoadOptions Sane(LoadOptions options) {
+LoadOptions Normalized(LoadOptions options) {
   options.chunk = std::max<size_t>(options.chunk, 1);
   return options;
 }
@@ -26,7 +26,7 @@ LoadOptions Sane(LoadOptions options) {
 }  // namespace
 
 RouteLoader::RouteLoader(const TableClient& client, LoadOptions options)
-    : client_(client), options_(Sane(std::move(options))) {}
+    : client_(client), options_(Normalized(std::move(options))) {}
 
 absl::Status RouteLoader::Add(const Route& route) {
   return Put(routes_, route.prefix, route.next_hop);

@@ -14,7 +14,7 @@
 namespace planb::client {
 namespace {
 
-ReplayOptions Sane(ReplayOptions options) {
+ReplayOptions Normalized(ReplayOptions options) {
   options.batch = std::max<size_t>(options.batch, 1);
   return options;
 }
@@ -23,7 +23,7 @@ ReplayOptions Sane(ReplayOptions options) {
 
 UpdateReplayer::UpdateReplayer(const std::shared_ptr<grpc::Channel>& channel,
                                const ReplayOptions& options)
-    : options_(Sane(options)),
+    : options_(Normalized(options)),
       start_(MonotonicNow()),
       stream_(channel, options.stream,
               [this](const UpdateReply& reply) { OnReply(reply); }) {}

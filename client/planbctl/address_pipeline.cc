@@ -14,7 +14,7 @@
 namespace planb::client {
 namespace {
 
-PipelineOptions Sane(PipelineOptions options) {
+PipelineOptions Normalized(PipelineOptions options) {
   options.batch = std::max<size_t>(options.batch, 1);
   options.depth = std::max<size_t>(options.depth, 1);
   return options;
@@ -31,7 +31,7 @@ std::optional<Prefix> MatchedPrefix(const Address& address, uint8_t length) {
 AddressPipeline::AddressPipeline(
     OpenChannel open, const PipelineOptions& options,
     std::function<void(const AddressAnswer&)> on_answer)
-    : options_(Sane(options)),
+    : options_(Normalized(options)),
       on_answer_(std::move(on_answer)),
       lookup_(std::move(open), {.max_in_flight = options_.depth,
                                 .give_up_after = options_.give_up_after,

@@ -328,10 +328,10 @@ class ServerImpl final : public Server {
     return exposer_ == nullptr ? 0 : exposer_->port();
   }
 
-  absl::StatusOr<Adoption> PrepareReload() override {
-    std::vector<Adoption> adoptions;
+  absl::StatusOr<CommitReload> PrepareReload() override {
+    std::vector<CommitReload> adoptions;
     absl::Status status;
-    const auto add = [&](absl::StatusOr<Adoption> prepared) {
+    const auto add = [&](absl::StatusOr<CommitReload> prepared) {
       status.Update(prepared.status());
       if (prepared.ok()) adoptions.push_back(*std::move(prepared));
     };
@@ -339,7 +339,7 @@ class ServerImpl final : public Server {
     if (authorizer_->enabled()) add(authorizer_->Prepare());
     if (!status.ok()) return status;
     return [adoptions = std::move(adoptions)] {
-      for (const Adoption& adopt : adoptions) adopt();
+      for (const CommitReload& adopt : adoptions) adopt();
     };
   }
 

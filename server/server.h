@@ -16,7 +16,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "lpm/fib/fib.h"
-#include "server/base/adoption.h"
+#include "server/base/commit_reload.h"
 #include "server/control/control_context.h"
 #include "server/lookup/batch.h"
 #include "server/lookup/lookup_service.h"
@@ -135,7 +135,7 @@ class Server {
   // so is what it returns, which is called while the server lives. Errors:
   // INVALID_ARGUMENT, for the first file that cannot be used; those of the
   // system.
-  virtual absl::StatusOr<Adoption> PrepareReload() = 0;
+  virtual absl::StatusOr<CommitReload> PrepareReload() = 0;
 
   // Health becomes NOT_SERVING and new calls are refused. Calls in flight have
   // `patience` to end, and answers that are being written a tenth of a second

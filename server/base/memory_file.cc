@@ -50,7 +50,7 @@ absl::StatusOr<std::unique_ptr<MemoryFile>> MemoryFile::Create(
   return file;
 }
 
-absl::StatusOr<Adoption> MemoryFile::Prepare(absl::string_view text) {
+absl::StatusOr<CommitReload> MemoryFile::Prepare(absl::string_view text) {
   const int fd = memfd_create(name_.c_str(), MFD_CLOEXEC);
   if (fd < 0) return absl::ErrnoToStatus(errno, "memfd_create");
   const std::shared_ptr<const int> owned(new int(fd), [](const int* it) {

@@ -13,7 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "server/base/adoption.h"
+#include "server/base/commit_reload.h"
 
 namespace planb::server {
 
@@ -36,7 +36,7 @@ class MemoryFile {
 
   // Makes a new content ready to replace the old one. Errors: those of the
   // system.
-  absl::StatusOr<Adoption> Prepare(absl::string_view text);
+  absl::StatusOr<CommitReload> Prepare(absl::string_view text);
 
  private:
   MemoryFile(absl::string_view name, int fd);

@@ -86,11 +86,11 @@ void TlsReloader::Poll() {
   if (adopt.ok()) (*adopt)();
 }
 
-absl::StatusOr<Adoption> TlsReloader::Prepare() {
+absl::StatusOr<CommitReload> TlsReloader::Prepare() {
   return Look(/*complete=*/true);
 }
 
-absl::StatusOr<Adoption> TlsReloader::Look(bool complete) {
+absl::StatusOr<CommitReload> TlsReloader::Look(bool complete) {
   absl::MutexLock lock(&poll_mutex_);
   absl::StatusOr<TlsTexts> reading = ReadTlsFiles(files_);
   if (reading.ok() && *reading == served_) {
@@ -113,7 +113,7 @@ absl::StatusOr<Adoption> TlsReloader::Look(bool complete) {
   return adopt;
 }
 
-absl::StatusOr<Adoption> TlsReloader::Check(
+absl::StatusOr<CommitReload> TlsReloader::Check(
     const absl::StatusOr<TlsTexts>& reading) {
   if (!reading.ok()) return reading.status();
   const auto expiry = CheckTlsTexts(*reading, absl::Now());

@@ -22,7 +22,7 @@
 #include "base/pem_file.h"
 #include "prometheus/collectable.h"
 #include "prometheus/metric_family.h"
-#include "server/base/adoption.h"
+#include "server/base/commit_reload.h"
 #include "server/base/periodic.h"
 
 namespace planb::server {
@@ -82,7 +82,7 @@ class TlsReloader {
  public:
   // Called with new contents to serve, one call at a time, and so is what it
   // returns. After an error it is called again at the next interval.
-  using Use = std::function<absl::StatusOr<Adoption>(const TlsTexts&)>;
+  using Use = std::function<absl::StatusOr<CommitReload>(const TlsTexts&)>;
 
   // `texts`, which expire at `expiry`, are in use until the files have others.
   TlsReloader(TlsFiles files, TlsTexts texts, TlsExpiry expiry, Use use);
@@ -100,12 +100,12 @@ class TlsReloader {
   void Poll();
 
   // Reads the files, which are complete. Errors: why they cannot be used.
-  absl::StatusOr<Adoption> Prepare();
+  absl::StatusOr<CommitReload> Prepare();
 
  private:
-  absl::StatusOr<Adoption> Look(bool complete);
+  absl::StatusOr<CommitReload> Look(bool complete);
   // Errors: why `reading` cannot be used.
-  absl::StatusOr<Adoption> Check(const absl::StatusOr<TlsTexts>& reading);
+  absl::StatusOr<CommitReload> Check(const absl::StatusOr<TlsTexts>& reading);
 
   const TlsFiles files_;
   const Use use_;

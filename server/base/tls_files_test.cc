@@ -50,7 +50,7 @@ class TlsReloaderTest : public testing::Test {
     EXPECT_TRUE(expiry.ok()) << expiry.status();
     reloader_ = std::make_unique<TlsReloader>(
         named_, *std::move(texts), *expiry,
-        [this](const TlsTexts& fresh) -> absl::StatusOr<Adoption> {
+        [this](const TlsTexts& fresh) -> absl::StatusOr<CommitReload> {
           ++prepared_;
           if (!use_status_.ok()) return use_status_;
           return [this, cert = fresh.cert.text] { used_.push_back(cert); };
@@ -197,7 +197,7 @@ TEST_F(TlsReloaderTest, ShowsMetricsOfEachKind) {
   auto texts = ReadTlsFiles(others);
   ASSERT_TRUE(texts.ok()) << texts.status();
   const TlsReloader etcd(others, *texts, {.ca = kSoon + absl::Minutes(7)},
-                         [](const TlsTexts&) { return Adoption([] {}); });
+                         [](const TlsTexts&) { return CommitReload([] {}); });
   const TlsMetrics metrics({reloader_.get(), &etcd});
   TestAuthority fresh({.names = "", .ends = kSoon + absl::Minutes(5)});
   files_.SetIdentity(fresh.Issue({.ends = kSoon}));

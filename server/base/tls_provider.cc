@@ -68,8 +68,8 @@ absl::StatusOr<std::unique_ptr<TlsProvider>> TlsProvider::Start(
   return made;
 }
 
-absl::StatusOr<Adoption> TlsProvider::Prepare(const TlsTexts& fresh) {
-  std::vector<Adoption> files;
+absl::StatusOr<CommitReload> TlsProvider::Prepare(const TlsTexts& fresh) {
+  std::vector<CommitReload> files;
   for (const auto& [file, text] : {std::pair(identity_.get(), Identity(fresh)),
                                    {ca_.get(), fresh.ca.text}}) {
     if (file == nullptr) continue;
@@ -78,7 +78,7 @@ absl::StatusOr<Adoption> TlsProvider::Prepare(const TlsTexts& fresh) {
     files.push_back(*std::move(replace));
   }
   return [files = std::move(files)] {
-    for (const Adoption& replace : files) replace();
+    for (const CommitReload& replace : files) replace();
   };
 }
 

@@ -15,7 +15,7 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "server/base/adoption.h"
+#include "server/base/commit_reload.h"
 #include "server/base/memory_file.h"
 #include "server/base/tls_files.h"
 
@@ -47,7 +47,7 @@ class TlsProvider {
  private:
   TlsProvider() = default;
 
-  absl::StatusOr<Adoption> Prepare(const TlsTexts& fresh);
+  absl::StatusOr<CommitReload> Prepare(const TlsTexts& fresh);
 
   std::unique_ptr<MemoryFile> identity_;  // certificates, then the key
   std::unique_ptr<MemoryFile> ca_;

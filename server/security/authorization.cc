@@ -70,7 +70,7 @@ void Authorizer::Reload() {
   if (adopt.ok()) (*adopt)();
 }
 
-absl::StatusOr<Adoption> Authorizer::Prepare() {
+absl::StatusOr<CommitReload> Authorizer::Prepare() {
   const absl::MutexLock lock(&reload_mutex_);
   const absl::StatusOr<std::string> text =
       ReadRegularFile(options_.policy_file, kMaxFileBytes);
@@ -92,7 +92,7 @@ absl::StatusOr<Adoption> Authorizer::Prepare() {
   return adopt;
 }
 
-absl::StatusOr<Adoption> Authorizer::Parse(const std::string& text) {
+absl::StatusOr<CommitReload> Authorizer::Parse(const std::string& text) {
   absl::StatusOr<AuthorizationPolicy> read = AuthorizationPolicy::Parse(text);
   if (!read.ok()) return read.status();
   auto policy = std::make_shared<const AuthorizationPolicy>(*std::move(read));

@@ -19,7 +19,7 @@
 #include "prometheus/collectable.h"
 #include "prometheus/counter.h"
 #include "prometheus/registry.h"
-#include "server/base/adoption.h"
+#include "server/base/commit_reload.h"
 #include "server/base/log.h"
 #include "server/base/periodic.h"
 #include "server/security/authorization_policy.h"
@@ -59,7 +59,7 @@ class Authorizer {
 
   // Reads the file now. Errors: why the policy cannot be used, which is counted
   // and logged once. REQUIRES: enabled(), and Start() was OK.
-  absl::StatusOr<Adoption> Prepare();
+  absl::StatusOr<CommitReload> Prepare();
 
   // All series exist from the start, also without a policy.
   std::shared_ptr<prometheus::Collectable> collectable() const {
@@ -71,7 +71,7 @@ class Authorizer {
 
   static Service ServiceOf(absl::string_view path);
   std::shared_ptr<const AuthorizationPolicy> policy() const;
-  absl::StatusOr<Adoption> Parse(const std::string& text);
+  absl::StatusOr<CommitReload> Parse(const std::string& text);
 
   const AuthorizationOptions options_;
   std::shared_ptr<prometheus::Registry> registry_;

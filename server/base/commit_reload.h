@@ -3,8 +3,8 @@
 // Configuration is reloaded in two steps, so that all of it changes or none:
 // what is new is read and checked, then adopted.
 
-#ifndef PLANB_SERVER_BASE_ADOPTION_H_
-#define PLANB_SERVER_BASE_ADOPTION_H_
+#ifndef PLANB_SERVER_BASE_COMMIT_RELOAD_H_
+#define PLANB_SERVER_BASE_COMMIT_RELOAD_H_
 
 #include <functional>
 
@@ -12,8 +12,8 @@ namespace planb::server {
 
 // Puts in use what was read and checked. Does not fail. It is called once, or
 // never.
-using Adoption = std::function<void()>;
+using CommitReload = std::function<void()>;
 
 }  // namespace planb::server
 
-#endif  // PLANB_SERVER_BASE_ADOPTION_H_
+#endif  // PLANB_SERVER_BASE_COMMIT_RELOAD_H_

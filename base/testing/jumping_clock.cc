@@ -25,7 +25,7 @@
 namespace {
 
 constexpr int64_t kSecond = 1'000'000'000;
-constexpr int64_t kLook = 5'000'000;
+constexpr int64_t kPollInterval = 5'000'000;
 
 std::atomic<int64_t>* shared_offset = nullptr;
 
@@ -68,7 +68,8 @@ bool Jumps(clockid_t clock) {
 // When to look again on the way to `deadline`, by CLOCK_MONOTONIC.
 timespec NextLook(int64_t deadline) {
   const int64_t left = deadline - Now(CLOCK_REALTIME);
-  return Timespec(Now(CLOCK_MONOTONIC) + std::clamp(left, int64_t{0}, kLook));
+  return Timespec(Now(CLOCK_MONOTONIC) +
+                  std::clamp(left, int64_t{0}, kPollInterval));
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ namespace {
 // How often a waiting call checks whether its client is still there. Visibility
 // itself is notified. gRPC's synchronous interface has no notification of a
 // cancelled call, and its callback interface costs lookups (TableService).
-constexpr absl::Duration kLookAround = absl::Milliseconds(100);
+constexpr absl::Duration kCancelPollInterval = absl::Milliseconds(100);
 // How often a call that waits for other servers reads their reports. All such
 // calls share what was read within Store::kReplicasAge.
 constexpr absl::Duration kReplicasPause = absl::Milliseconds(15);
@@ -119,7 +119,7 @@ absl::Status AwaitAck(const grpc::ServerContext& call, const WantedAck& ack,
     // gRPC cancels the call at its deadline, by a clock that never jumps. The
     // clock of call.deadline() may jump.
     const absl::Status status =
-        table.AwaitVisible(generation, SteadyAfter(kLookAround));
+        table.AwaitVisible(generation, SteadyAfter(kCancelPollInterval));
     if (absl::IsUnavailable(status)) {
       // Any other code would mean that the batch was refused.
       return Error(absl::StatusCode::kDeadlineExceeded,

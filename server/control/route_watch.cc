@@ -22,7 +22,7 @@ namespace {
 constexpr int kRoutesPerMessage = 2000;
 constexpr int kObjectsPerMessage = 1000;
 // How often an idle watch checks whether its client is still there.
-constexpr absl::Duration kLookAround = absl::Milliseconds(500);
+constexpr absl::Duration kCancelPollInterval = absl::Milliseconds(500);
 // How often a watch that needs the whole table asks for its turn.
 constexpr absl::Duration kTurnPause = absl::Milliseconds(10);
 
@@ -134,9 +134,10 @@ bool SendWhole(const Pinned& pinned,
 void AwaitHistory(const grpc::ServerContext& call, const Table& table,
                   uint64_t generation) {
   const History& history = table.history();
-  while (generation > history.newest() && generation <= table.visible() &&
-         !call.IsCancelled() &&
-         history.AwaitNewest(generation, SteadyAfter(kLookAround)).ok()) {
+  while (
+      generation > history.newest() && generation <= table.visible() &&
+      !call.IsCancelled() &&
+      history.AwaitNewest(generation, SteadyAfter(kCancelPollInterval)).ok()) {
     continue;
   }
 }
@@ -219,7 +220,7 @@ absl::Status SendChanges(ControlContext& context,
       next_bookmark = SteadyAfter(context.limits.bookmark_interval);
     }
     const absl::StatusOr<History::DeltaPtr> delta = history.Next(
-        generation, std::min(next_bookmark, SteadyAfter(kLookAround)));
+        generation, std::min(next_bookmark, SteadyAfter(kCancelPollInterval)));
     if (!delta.ok()) {
       status = resync(delta.status());
       if (!status.ok()) return status;

@@ -27,9 +27,9 @@ using Stream =
     grpc::ServerReaderWriter<v1::StreamUpdatesResponse, grpc::ByteBuffer>;
 
 // How often an idle stream checks whether its table still takes updates.
-constexpr auto kLookAround = std::chrono::milliseconds(100);
+constexpr auto kCancelPollInterval = std::chrono::milliseconds(100);
 // How often one that waits for memory asks for it.
-constexpr absl::Duration kMemoryLook = absl::Milliseconds(5);
+constexpr absl::Duration kMemoryPollInterval = absl::Milliseconds(5);
 
 // The credits that a batch takes and gives back, without those of an id.
 uint64_t Cost(const v1::StreamUpdatesRequest& request) {
@@ -113,7 +113,7 @@ class Answers {
 
     MutexLock lock(mutex_);
     for (;;) {
-      changed_.wait_for(lock, kLookAround,
+      changed_.wait_for(lock, kCancelPollInterval,
                         [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
                           return finished_ || !queue_.empty();
                         });
@@ -250,7 +250,7 @@ class Requests {
     }
     while (!TakeMemory(context_, *size, share_).ok()) {
       if (call_.IsCancelled()) return ClientGone();
-      absl::SleepFor(kMemoryLook);
+      absl::SleepFor(kMemoryPollInterval);
     }
     message_ = google::protobuf::Arena::CreateMessage<v1::StreamUpdatesRequest>(
         &arena_);

@@ -22,7 +22,7 @@ using grpc::health::v1::HealthCheckResponse;
 
 // How often a watch checks whether its client is still there, and whether the
 // readiness condition has changed, which notifies nothing.
-constexpr absl::Duration kLook = absl::Milliseconds(500);
+constexpr absl::Duration kPollInterval = absl::Milliseconds(500);
 // A request is the name of a service.
 constexpr DecodedLimits kLimits = {.bytes = size_t{64} << 10};
 
@@ -104,7 +104,7 @@ grpc::Status HealthService::Watch(
     } else if (last) {
       break;
     } else {
-      state_.AwaitChange(version, kLook);
+      state_.AwaitChange(version, kPollInterval);
       here = !call->IsCancelled();
     }
   }

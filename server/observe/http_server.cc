@@ -28,7 +28,7 @@ namespace {
 
 // How often the server checks for what causes no event: connections that ended
 // without a request, and file descriptors that are free again.
-constexpr absl::Duration kLook = absl::Milliseconds(200);
+constexpr absl::Duration kSweepInterval = absl::Milliseconds(200);
 
 constexpr int kEveryMethod =
     EVHTTP_REQ_GET | EVHTTP_REQ_POST | EVHTTP_REQ_HEAD | EVHTTP_REQ_PUT |
@@ -83,7 +83,7 @@ class Impl final : public HttpServer {
     evhttp_bind_listener(http_, listener_);
     evconnlistener_set_error_cb(listener_, &Impl::NoFiles);
     look_ = event_new(base_, -1, EV_PERSIST, &Impl::Look, this);
-    const timeval period = absl::ToTimeval(kLook);
+    const timeval period = absl::ToTimeval(kSweepInterval);
     event_add(look_, &period);
     stopped_ = event_new(base_, stop_, EV_READ, &Impl::Stop, this);
     event_add(stopped_, nullptr);

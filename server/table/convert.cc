@@ -182,7 +182,7 @@ void Encode(const TableState& state, v1::Table& out) {
         static_cast<uint64_t>(absl::ToUnixNanos(state.builds.last_at)));
   }
   for (bool v6 : {false, true}) {
-    const LengthCounts& lengths = v6 ? state.lengths_v6 : state.lengths_v4;
+    const RoutesByLength& lengths = v6 ? state.lengths_v6 : state.lengths_v4;
     for (size_t length = 0; length < lengths.size(); ++length) {
       if (lengths[length] == 0) continue;
       v1::LengthCount& count = *out.add_length_counts();

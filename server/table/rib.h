@@ -18,6 +18,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "lpm/fib/fib_bound.h"
 #include "lpm/prefix.h"
 #include "lpm/routes/persistent_map.h"
 #include "lpm/routes/route_set.h"
@@ -121,8 +122,6 @@ struct RibLimits {
   uint64_t max_next_hops = 1'000'000;  // and groups
 };
 
-using LengthCounts = std::array<uint64_t, 129>;
-
 // Thread-compatible. A Rib that Share() returned is independent of its source.
 // Invariants: each prefix at most once; no reserved next-hop id; digest() is
 // that of the routes, next hops and groups.
@@ -185,7 +184,7 @@ class Rib {
   uint64_t size() const { return v4_.size() + v6_.size(); }
 
   // Number of routes of each length.
-  const LengthCounts& lengths(Family family) const {
+  const RoutesByLength& lengths(Family family) const {
     return lengths_[family == Family::kIpv6 ? 1 : 0];
   }
 
@@ -238,7 +237,7 @@ class Rib {
   RouteSet v6_{Family::kIpv6};
   NextHopSet next_hops_;
   TableDigest digest_;  // of the routes
-  std::array<LengthCounts, 2> lengths_ = {};
+  std::array<RoutesByLength, 2> lengths_ = {};
 };
 
 }  // namespace planb::server

@@ -153,7 +153,7 @@ void Table::Stage(const UpdateBatch& batch, UpdateStaging::Prepared* prepared,
 
 absl::Status Table::CheckSubmission() const {
   if (!frozen_.ok()) return frozen_;
-  if (!apart_.ok()) return apart_;
+  if (!replication_error_.ok()) return replication_error_;
   if (!behind_.ok()) return behind_;
   if (has_store()) {
     const absl::Status refusal = options_.store->refusal();
@@ -352,7 +352,8 @@ void Table::RunStore() {
       storing_ = true;
     }
     recovers = recovers || !behind_.ok() || !elsewhere_.empty();
-    waits = IsStoreConflict(store_error_) && elsewhere_.empty() && apart_.ok();
+    waits = IsStoreConflict(store_error_) && elsewhere_.empty() &&
+            replication_error_.ok();
   }
   // What the other server appended is on the way from the store to here.
   if (waits && ++elsewhere_awaited_ < kMostAwaited) {
@@ -365,7 +366,7 @@ void Table::RunStore() {
   bool apart = false;
   {
     const MutexLock lock(mutex_);
-    apart = !apart_.ok();
+    apart = !replication_error_.ok();
     if (!behind_.ok()) {
       // Nothing waits for this, not even the end of the table.
       storing_ = false;
@@ -399,9 +400,9 @@ void Table::RunStore() {
   if (begins) StoreGroup();
 }
 
-void Table::Add(Elsewhere elsewhere) {
+void Table::Add(RemoteChange elsewhere) {
   const MutexLock lock(mutex_);
-  if (!apart_.ok()) return;
+  if (!replication_error_.ok()) return;
   if (elsewhere.whole != nullptr) {
     elsewhere_generation_ = elsewhere.whole->generation;
   }
@@ -429,8 +430,8 @@ void Table::ReplacedElsewhere(StoredTable whole) {
 
 void Table::FailedElsewhere(const absl::Status& why) {
   const MutexLock lock(mutex_);
-  if (!apart_.ok()) return;
-  apart_ = why;
+  if (!replication_error_.ok()) return;
+  replication_error_ = why;
   Log(LogLevel::kError, "a table is no longer followed",
       {{"table", name_}, {"error", why.message()}});
 }
@@ -440,7 +441,7 @@ absl::Status Table::AwaitFollowed(SteadyInstant deadline) const {
     uint64_t generation = 0;
     {
       const MutexLock lock(mutex_);
-      if (!apart_.ok()) return absl::OkStatus();
+      if (!replication_error_.ok()) return absl::OkStatus();
       generation = elsewhere_generation_;
     }
     const absl::Status visible = AwaitVisible(
@@ -451,11 +452,11 @@ absl::Status Table::AwaitFollowed(SteadyInstant deadline) const {
   }
 }
 
-absl::Status Table::Apply(Elsewhere& elsewhere) {
+absl::Status Table::Apply(RemoteChange& elsewhere) {
   try {
     if (elsewhere.whole != nullptr) {
       elsewhere.batches.reserve(1);
-      auto batch = staging_.LeadTo(*elsewhere.whole);
+      auto batch = staging_.DiffTo(*elsewhere.whole);
       if (!batch.ok()) return batch.status();
       elsewhere.batches.push_back(*std::move(batch));
       elsewhere.answered = std::move(elsewhere.whole->requests);
@@ -509,7 +510,7 @@ absl::Status Table::ApplyElsewhere() {
   {
     const MutexLock lock(mutex_);
     std::swap(behind_, before);
-    apart = apart_;
+    apart = replication_error_;
   }
   if (behind.ok() != before.ok()) {
     try {  // to log it needs memory too
@@ -800,7 +801,8 @@ TableState Table::state() const {
   // Of the published snapshot. Waits end a moment after the publication.
   state.visible = Read()->generation();
   state.builds = builds_;
-  const absl::Status& stops = apart_.ok() ? behind_ : apart_;
+  const absl::Status& stops =
+      replication_error_.ok() ? behind_ : replication_error_;
   state.store_error = std::string(stops.message());
   lock.unlock();
   state.accepted = accepted.generation;

@@ -208,7 +208,7 @@ class Table {
   };
   using Group = std::vector<Submitted>;
   // What another server did: batches, or all of the table.
-  struct Elsewhere {
+  struct RemoteChange {
     uint64_t position = 0;
     std::vector<AcceptedBatch> batches;
     std::unique_ptr<StoredTable> whole;
@@ -258,13 +258,13 @@ class Table {
   void Recover();
   // Submits the group again, before `later`.
   void StageGroupAgain(Group& later) ABSL_EXCLUSIVE_LOCKS_REQUIRED(sequence_);
-  void Add(Elsewhere elsewhere);
+  void Add(RemoteChange elsewhere);
   // Stages and accepts it. Errors: DATA_LOSS; RESOURCE_EXHAUSTED
   // (MEMORY_LIMIT), and then it can be applied later.
-  absl::Status Apply(Elsewhere& elsewhere)
+  absl::Status Apply(RemoteChange& elsewhere)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(sequence_);
-  // Applies what other servers did, as far as that goes, and sets `apart_` or
-  // `behind_`. Returns that.
+  // Applies what other servers did, as far as that goes, and sets
+  // `replication_error_` or `behind_`. Returns that.
   absl::Status ApplyElsewhere() ABSL_EXCLUSIVE_LOCKS_REQUIRED(sequence_);
   void StageAgain(Submitted& submitted)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(sequence_);
@@ -342,18 +342,18 @@ class Table {
   absl::Status store_error_;
   uint64_t position_;  // Store::StartAppend
   int elsewhere_awaited_ = 0;
-  std::vector<Elsewhere> unapplied_;  // comes before `elsewhere_`
-  absl::Duration apply_retry_;        // after the next want of memory
+  std::vector<RemoteChange> unapplied_;  // comes before `elsewhere_`
+  absl::Duration apply_retry_;           // after the next want of memory
   std::vector<Accepted> accepted_ ABSL_GUARDED_BY(mutex_);  // not yet visible
   // The rebuild job pauses until then.
   SteadyInstant next_build_ ABSL_GUARDED_BY(mutex_);
   BuildState builds_ ABSL_GUARDED_BY(mutex_);
   absl::Status frozen_ ABSL_GUARDED_BY(mutex_);
-  std::vector<Elsewhere> elsewhere_ ABSL_GUARDED_BY(mutex_);
+  std::vector<RemoteChange> elsewhere_ ABSL_GUARDED_BY(mutex_);
   uint64_t elsewhere_generation_ ABSL_GUARDED_BY(mutex_) =
       0;  // after all of it
   // Why what other servers do is applied no more.
-  absl::Status apart_ ABSL_GUARDED_BY(mutex_);
+  absl::Status replication_error_ ABSL_GUARDED_BY(mutex_);
   // Why it is applied later; meanwhile nothing is submitted or stored.
   absl::Status behind_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;

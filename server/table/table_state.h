@@ -16,6 +16,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/time/time.h"
 #include "base/mutex.h"
+#include "lpm/fib/fib_bound.h"
 #include "server/table/rib.h"
 
 namespace planb::server {
@@ -38,8 +39,8 @@ struct TableState {
   uint64_t visible = 0;
   uint64_t persisted = 0;
   uint64_t writer_epoch = 0;
-  LengthCounts lengths_v4 = {};
-  LengthCounts lengths_v6 = {};
+  RoutesByLength lengths_v4 = {};
+  RoutesByLength lengths_v6 = {};
   uint64_t routes_v4 = 0;
   uint64_t routes_v6 = 0;
   uint64_t next_hops = 0;

@@ -342,18 +342,18 @@ void Tables::Failed(const std::string& table, uint64_t id,
   Follow({.name = table, .id = id, .failed = why});
 }
 
-void Tables::Follow(Elsewhere elsewhere) {
+void Tables::Follow(RemoteChange elsewhere) {
   const MutexLock lock(follow_mutex_);
   // In order: nothing overtakes what waits for the same table.
   const bool waits =
       std::any_of(elsewhere_.begin(), elsewhere_.end(),
-                  [&](const Elsewhere& e) { return e.id == elsewhere.id; });
+                  [&](const RemoteChange& e) { return e.id == elsewhere.id; });
   if (!waits && !elsewhere.deleted && HandOver(elsewhere)) return;
   elsewhere_.push_back(std::move(elsewhere));
   follow_job_.ScheduleNow();
 }
 
-bool Tables::HandOver(Elsewhere& elsewhere) const {
+bool Tables::HandOver(RemoteChange& elsewhere) const {
   const absl::StatusOr<TableRef> table = Find(elsewhere.name);
   if (!table.ok() || (*table)->store_id() != elsewhere.id) return false;
   if (elsewhere.whole != nullptr) {
@@ -371,7 +371,7 @@ void Tables::RunFollow() {
   const MutexLock lock(mutex_);
   if (draining_) return;
   for (;;) {
-    Elsewhere next;
+    RemoteChange next;
     {
       const MutexLock follow(follow_mutex_);
       if (elsewhere_.empty()) return;

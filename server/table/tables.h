@@ -121,7 +121,7 @@ class Tables : private StoreFollower {
   using Map = absl::btree_map<std::string, TableRef>;
 
   // What another server did with a table that is not in the map with this id.
-  struct Elsewhere {
+  struct RemoteChange {
     std::string name;
     uint64_t id = 0;
     uint64_t position = 0;
@@ -138,9 +138,9 @@ class Tables : private StoreFollower {
   void Failed(const std::string& table, uint64_t id,
               const absl::Status& why) override;
   // Hands it to its table, or keeps it for the job.
-  void Follow(Elsewhere elsewhere) ABSL_LOCKS_EXCLUDED(follow_mutex_);
+  void Follow(RemoteChange elsewhere) ABSL_LOCKS_EXCLUDED(follow_mutex_);
   // False if there is no such table in the map.
-  bool HandOver(Elsewhere& elsewhere) const;
+  bool HandOver(RemoteChange& elsewhere) const;
   // The job: makes and deletes tables, and hands over what came meanwhile.
   void RunFollow();
   // Removes the table from the map and refuses its updates.
@@ -187,7 +187,7 @@ class Tables : private StoreFollower {
   Published<Map> map_;
   // After `mutex_`. What came and has no table yet, in order.
   mutable Mutex follow_mutex_;
-  std::deque<Elsewhere> elsewhere_ ABSL_GUARDED_BY(follow_mutex_);
+  std::deque<RemoteChange> elsewhere_ ABSL_GUARDED_BY(follow_mutex_);
   // Tables by id that were made elsewhere and could not be made here, and why.
   std::map<uint64_t, absl::Status> left_out_ ABSL_GUARDED_BY(follow_mutex_);
   // Last: they use all of the above.

@@ -40,7 +40,7 @@ constexpr size_t kLeftByAnnouncements = 64 << 10;
 FibsBound BoundByLengths(const Rib& rib, const FibOptions& fib) {
   FibsBound bound;
   for (size_t f = 0; f < kFamilies.size(); ++f) {
-    const LengthCounts& lengths = rib.lengths(kFamilies[f]);
+    const RoutesByLength& lengths = rib.lengths(kFamilies[f]);
     const size_t bytes =
         FibBytesBound(kFamilies[f], lengths, kDistinctNextHops, fib) +
         CompilePeakBound(kFamilies[f], lengths, kDistinctNextHops, fib);
@@ -496,7 +496,7 @@ absl::StatusOr<UpdateStaging::Staged> UpdateStaging::StageAccepted(
   return staged;
 }
 
-absl::StatusOr<AcceptedBatch> UpdateStaging::LeadTo(StoredTable& whole) const {
+absl::StatusOr<AcceptedBatch> UpdateStaging::DiffTo(StoredTable& whole) const {
   const absl::Status valid = CheckRoutes(whole.routes);
   if (!valid.ok()) return valid;
   UpdateBatch batch;

@@ -344,7 +344,7 @@ class UpdateStaging {
   // A batch that makes the head the table `whole`, for StageAccepted. The table
   // is as before afterwards. Errors: DATA_LOSS if no server can have it, or if
   // the head does not lead there.
-  absl::StatusOr<AcceptedBatch> LeadTo(StoredTable& whole) const;
+  absl::StatusOr<AcceptedBatch> DiffTo(StoredTable& whole) const;
 
   // Adds requests of a log, oldest first, that are not known.
   void AddAnswered(absl::Span<const AnsweredRequest> requests);

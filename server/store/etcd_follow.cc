@@ -315,14 +315,14 @@ absl::StatusOr<std::vector<StoredTable>> EtcdStore::Load() {
   floor_ = loaded->floor;
   floor_revision_ = loaded->floor_revision;
   revision_ = loaded->revision;
-  heard_ = began.time_since_epoch().count();
+  last_contact_ = began.time_since_epoch().count();
   return std::move(loaded->tables);
 }
 
 absl::Status EtcdStore::Resume(absl::Span<StoredTable> tables,
                                absl::Duration age) {
   resumed_ = true;
-  heard_ = SteadyAfter(-age).time_since_epoch().count();
+  last_contact_ = SteadyAfter(-age).time_since_epoch().count();
   const MutexLock lock(mutex_);
   // Without an entry, so that the store is ahead once it is read.
   for (const StoredTable& table : tables) {
@@ -636,7 +636,7 @@ void EtcdStore::WatchLoop() {
           }
           const MutexLock lock(mutex_);
           if (status.ok()) {
-            heard_ = SteadyNow().time_since_epoch().count();
+            last_contact_ = SteadyNow().time_since_epoch().count();
           } else {
             --last;  // other events of that revision may be left
           }
@@ -818,7 +818,7 @@ absl::Status EtcdStore::Resync() {
   floor_revision_ = other ? loaded->floor_revision
                           : std::max(floor_revision_, loaded->floor_revision);
   revision_ = loaded->revision;
-  heard_ = SteadyNow().time_since_epoch().count();
+  last_contact_ = SteadyNow().time_since_epoch().count();
   for (const Done& done : undecided) {
     done(Error(absl::StatusCode::kDeadlineExceeded, "STORE_UNDECIDED",
                "the store was read again while this was appended"));

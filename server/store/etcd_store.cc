@@ -85,7 +85,7 @@ EtcdStore::EtcdStore(EtcdStoreOptions options,
       client_(std::move(client)),
       path_(PathOf(options_.etcd)),
       instance_(absl::Uniform<uint64_t>(absl::BitGen())) {
-  heard_ = SteadyNow().time_since_epoch().count();
+  last_contact_ = SteadyNow().time_since_epoch().count();
   for (int i = 0; i < kAppendThreads; ++i) {
     threads_.emplace_back([this] { AppendLoop(); });
   }
@@ -135,7 +135,8 @@ EtcdStore::Log* EtcdStore::Find(absl::string_view name, uint64_t id) {
 }
 
 absl::Duration EtcdStore::lag() const {
-  return ElapsedSince(SteadyInstant(SteadyInstant::duration(heard_.load())));
+  return ElapsedSince(
+      SteadyInstant(SteadyInstant::duration(last_contact_.load())));
 }
 
 uint64_t EtcdStore::generation_floor() const {

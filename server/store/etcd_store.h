@@ -252,7 +252,7 @@ class EtcdStore final : public Store {
   const std::string path_;
   const uint64_t instance_;  // random: this server
   bool resumed_ = false;     // before Follow()
-  std::atomic<SteadyInstant::rep> heard_ = 0;
+  std::atomic<SteadyInstant::rep> last_contact_ = 0;
   // Of EtcdClient::histories(), as far as the tables were compared with; and
   // whether a call has found that etcd lacks what was followed.
   std::atomic<uint64_t> history_ = 0;

@@ -176,7 +176,7 @@ absl::Status EtcdStore::AwaitFollowed() {
   // The watch is heard, too: appends would be refused at once without.
   MutexLock lock(mutex_);
   for (;;) {
-    const SteadyInstant heard{SteadyInstant::duration(heard_.load())};
+    const SteadyInstant heard{SteadyInstant::duration(last_contact_.load())};
     if (heard >= began && followed()) return absl::OkStatus();
     if (!closed_.ok()) return closed_;
     if (ElapsedSince(std::max(heard, began)) > options_.patience) {

@@ -17,12 +17,12 @@
 #include "lpm/io/table_file.h"
 #include "server/base/error.h"
 #include "server/base/log.h"
-#include "server/store/store_background.h"
+#include "server/store/sqlite_background.h"
+#include "server/store/sqlite_files.h"
+#include "server/store/sqlite_reader.h"
+#include "server/store/sqlite_schema.h"
+#include "server/store/sqlite_sql.h"
 #include "server/store/store_entry.h"
-#include "server/store/store_files.h"
-#include "server/store/store_reader.h"
-#include "server/store/store_schema.h"
-#include "server/store/store_sql.h"
 
 namespace planb::server {
 namespace {
@@ -42,10 +42,10 @@ uint64_t RandomId() {
 // Writes the mark after each commit. Thread-compatible.
 class MarkWriter {
  public:
-  MarkWriter(StoreMark mark, StoreSync sync)
+  MarkWriter(CommitWatermark mark, StoreSync sync)
       : mark_(std::move(mark)), synced_(sync == StoreSync::kFull) {}
 
-  const StoreMark& mark() const { return mark_; }
+  const CommitWatermark& mark() const { return mark_; }
 
   void Write(const StoreRow& store) {
     const absl::Status status = mark_.Write({.store_id = store.store_id,
@@ -61,7 +61,7 @@ class MarkWriter {
   }
 
  private:
-  StoreMark mark_;
+  CommitWatermark mark_;
   const bool synced_;
   const std::string boot_id_ = CurrentBootId();
   bool failed_ = false;
@@ -89,7 +89,7 @@ std::vector<Entry> MakeEntries(absl::Span<const AcceptedBatch> batches) {
 }
 
 // Completes the entry with the generation after it and appends it.
-absl::Status AppendEntry(Entry& entry, StoreWriter& writer, TableHead& head) {
+absl::Status AppendEntry(Entry& entry, SqliteWriter& writer, TableHead& head) {
   for (const auto& [previous, generation] : entry.steps) {
     if (previous != head.generation) {
       return absl::InternalError(
@@ -108,7 +108,7 @@ absl::Status AppendEntry(Entry& entry, StoreWriter& writer, TableHead& head) {
 
 // What the threads use.
 struct SqliteStore::Core {
-  Core(SqliteStoreOptions o, StoreMark m)
+  Core(SqliteStoreOptions o, CommitWatermark m)
       : options(std::move(o)), mark(std::move(m), options.sync) {}
 
   absl::Status Start();
@@ -116,8 +116,8 @@ struct SqliteStore::Core {
 
   const SqliteStoreOptions options;
   MarkWriter mark;  // of the engine's thread
-  std::unique_ptr<StoreEngine> engine;
-  std::unique_ptr<StoreBackground> background;
+  std::unique_ptr<SqliteEngine> engine;
+  std::unique_ptr<SqliteBackground> background;
   std::thread writer_thread, background_thread;
 
   Mutex mutex;
@@ -129,7 +129,8 @@ struct SqliteStore::Core {
 absl::StatusOr<std::unique_ptr<SqliteStore>> SqliteStore::Open(
     SqliteStoreOptions options) {
   const std::string path = options.path;
-  absl::StatusOr<StoreMark> mark = StoreMark::Open(StoreMarkPath(path));
+  absl::StatusOr<CommitWatermark> mark =
+      CommitWatermark::Open(StoreMarkPath(path));
   if (!mark.ok()) return mark.status();
   auto core = std::make_shared<Core>(std::move(options), *std::move(mark));
   if (absl::Status s = core->Start(); !s.ok()) return WithRemedy(s, path);
@@ -180,12 +181,12 @@ absl::Status SqliteStore::Core::Start() {
   }
   mark.Write(store);
   KeepStoreLog(**sql, false);
-  auto made = StoreEngine::Create(path, *std::move(sql), *std::move(state));
+  auto made = SqliteEngine::Create(path, *std::move(sql), *std::move(state));
   if (!made.ok()) return made.status();
   engine = *std::move(made);
-  background = std::make_unique<StoreBackground>(
+  background = std::make_unique<SqliteBackground>(
       *engine, *std::move(beside),
-      StoreBackground::Options{
+      SqliteBackground::Options{
           .checkpoint_pages = options.checkpoint_pages,
           .log_bytes = options.log_bytes,
           .next_snapshot =
@@ -335,7 +336,7 @@ void SqliteStore::Close(const absl::Status& why, SteadyInstant deadline) {
     const MutexLock lock(core_->mutex);
     core_->closed_by = deadline;
   }
-  core_->background->Rest();
+  core_->background->Pause();
   core_->engine->Close(why, deadline);
 }
 

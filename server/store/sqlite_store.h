@@ -14,7 +14,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "server/store/store_engine.h"
+#include "server/store/sqlite_engine.h"
 #include "server/table/store.h"
 
 namespace planb::server {

@@ -13,8 +13,8 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/numbers.h"
 #include "server/base/error.h"
+#include "server/store/sqlite_files.h"
 #include "server/store/sqlite_store.h"
-#include "server/store/store_files.h"
 #include "server/testing/small_store.h"
 #include "server/testing/store_place.h"
 #include "server/testing/store_script.h"
@@ -270,7 +270,8 @@ TEST(SqliteStoreDamage, UnsyncedCommitsMayBeLostWithTheMachine) {
   const auto open = [&](bool synced, const std::string& boot_id) {
     WriteStoreFiles(sample.path, sample.files);
     {
-      StoreMark mark = StoreMark::Open(StoreMarkPath(sample.path)).value();
+      CommitWatermark mark =
+          CommitWatermark::Open(StoreMarkPath(sample.path)).value();
       StoreMarkRecord record = mark.Read().value().value();
       record.sequence += 5;
       record.synced = synced;

@@ -16,7 +16,7 @@
 #include "absl/strings/str_join.h"
 #include "lpm/synthetic/synthetic.h"
 #include "server/base/error.h"
-#include "server/store/store_files.h"
+#include "server/store/sqlite_files.h"
 #include "server/testing/small_store.h"
 #include "server/testing/store_place.h"
 #include "server/testing/store_script.h"

@@ -15,9 +15,9 @@
 #include "absl/strings/escaping.h"
 #include "lpm/synthetic/synthetic.h"
 #include "server/base/error.h"
+#include "server/store/sqlite_files.h"
+#include "server/store/sqlite_schema.h"
 #include "server/store/store_entry.h"
-#include "server/store/store_files.h"
-#include "server/store/store_schema.h"
 #include "server/store/store_snapshot.h"
 #include "server/testing/small_store.h"
 #include "server/testing/store_place.h"
@@ -195,7 +195,7 @@ TEST(StoreSnapshot, RoundTripsInParts) {
   }
 }
 
-TEST(StoreSchema, ChecksumsCoverEveryField) {
+TEST(SqliteSchema, ChecksumsCoverEveryField) {
   const StoreRow store = {1, 2, 3, 4};
   for (uint64_t StoreRow::*field :
        {&StoreRow::store_id, &StoreRow::sequence, &StoreRow::generation_floor,
@@ -221,7 +221,7 @@ TEST(StoreSchema, ChecksumsCoverEveryField) {
   }
 }
 
-TEST(StoreSchema, KeysAreOrderedByTableAndNumber) {
+TEST(SqliteSchema, KeysAreOrderedByTableAndNumber) {
   EXPECT_LT(EntryKey(1, 0), EntryKey(1, 1));
   EXPECT_LT(LastEntryKey(1), EntryKey(2, 0));
   const auto last = static_cast<int64_t>(kMaxTableId);
@@ -236,7 +236,7 @@ std::string NewPath(const std::string& name) {
   return path;
 }
 
-TEST(StoreMark, KeepsOneRecord) {
+TEST(CommitWatermark, KeepsOneRecord) {
   const std::string path = NewPath("mark");
   const StoreMarkRecord first = {
       .store_id = 1ULL << 63 | 7, .sequence = 8, .boot_id = CurrentBootId()};
@@ -244,42 +244,43 @@ TEST(StoreMark, KeepsOneRecord) {
   second.sequence = ~0ULL;
   second.synced = false;
   {
-    StoreMark mark = StoreMark::Open(path).value();
+    CommitWatermark mark = CommitWatermark::Open(path).value();
     EXPECT_EQ(mark.Read().value(), std::nullopt);
     ASSERT_TRUE(mark.Write(first).ok());
     EXPECT_EQ(mark.Read().value(), first);
     ASSERT_TRUE(mark.Write(second).ok());
   }
-  EXPECT_EQ(StoreMark::Open(path).value().Read().value(), second);
+  EXPECT_EQ(CommitWatermark::Open(path).value().Read().value(), second);
   EXPECT_EQ(std::filesystem::file_size(path), 64U);
 }
 
-TEST(StoreMark, IsOpenOnlyOnce) {
+TEST(CommitWatermark, IsOpenOnlyOnce) {
   const std::string path = NewPath("held");
-  auto mark = std::make_unique<StoreMark>(StoreMark::Open(path).value());
-  const auto other = StoreMark::Open(path);
+  auto mark =
+      std::make_unique<CommitWatermark>(CommitWatermark::Open(path).value());
+  const auto other = CommitWatermark::Open(path);
   EXPECT_EQ(other.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(ErrorReason(other.status()), "STORE_IN_USE");
   EXPECT_NE(other.status().message().find(path), absl::string_view::npos);
   mark.reset();
-  EXPECT_TRUE(StoreMark::Open(path).ok());
+  EXPECT_TRUE(CommitWatermark::Open(path).ok());
 }
 
-TEST(StoreMark, NeedsItsDirectory) {
-  const auto mark = StoreMark::Open(NewPath("absent") + "/mark");
+TEST(CommitWatermark, NeedsItsDirectory) {
+  const auto mark = CommitWatermark::Open(NewPath("absent") + "/mark");
   EXPECT_EQ(mark.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(ErrorReason(mark.status()), "STORE_UNWRITABLE");
 }
 
-TEST(StoreMark, DetectsEveryFlippedBitAndWrongLength) {
+TEST(CommitWatermark, DetectsEveryFlippedBitAndWrongLength) {
   const std::string path = NewPath("damaged");
-  ASSERT_TRUE(StoreMark::Open(path).value().Write({.sequence = 5}).ok());
+  ASSERT_TRUE(CommitWatermark::Open(path).value().Write({.sequence = 5}).ok());
   std::ifstream file(path, std::ios::binary);
   const std::string good((std::istreambuf_iterator<char>(file)),
                          std::istreambuf_iterator<char>());
   const auto read = [&path](const std::string& bytes) {
     std::ofstream(path, std::ios::binary) << bytes;
-    return StoreMark::Open(path).value().Read();
+    return CommitWatermark::Open(path).value().Read();
   };
   ASSERT_TRUE(read(good).ok());
   for (size_t bit = 0; bit < good.size() * 8; ++bit) {
@@ -296,7 +297,7 @@ TEST(StoreMark, DetectsEveryFlippedBitAndWrongLength) {
   EXPECT_EQ(read(std::string(64, '\0')).value(), std::nullopt);
 }
 
-TEST(StoreMark, BootIdIsTheSameUntilTheNextBoot) {
+TEST(CommitWatermark, BootIdIsTheSameUntilTheNextBoot) {
   EXPECT_EQ(CurrentBootId().size(), 16U);
   EXPECT_EQ(CurrentBootId(), CurrentBootId());
 }
@@ -310,7 +311,7 @@ absl::StatusOr<bool> Prepare(Sql& sql) {
                             [](const StoreRow&) { return absl::OkStatus(); });
 }
 
-TEST(StoreSchema, NewerVersionIsRefused) {
+TEST(SqliteSchema, NewerVersionIsRefused) {
   const std::string path = NewStorePath("newer");
   EXPECT_TRUE(*Prepare(*OpenSql(path)));
   ASSERT_TRUE(OpenSql(path)->Run("PRAGMA user_version = 4").ok());
@@ -323,7 +324,7 @@ TEST(StoreSchema, NewerVersionIsRefused) {
   EXPECT_EQ(*sql->Integer("PRAGMA user_version"), 4);
 }
 
-TEST(StoreSchema, ForeignAndDamagedSchemasAreRefused) {
+TEST(SqliteSchema, ForeignAndDamagedSchemasAreRefused) {
   const std::string path = NewStorePath("foreign");
   ASSERT_TRUE(OpenSql(path)->Run("CREATE TABLE t (a)").ok());
   EXPECT_EQ(ErrorReason(Prepare(*OpenSql(path)).status()), "STORE_CORRUPT");
@@ -336,7 +337,7 @@ TEST(StoreSchema, ForeignAndDamagedSchemasAreRefused) {
   EXPECT_EQ(ErrorReason(Prepare(*sql).status()), "STORE_CORRUPT");
 }
 
-TEST(StoreSchema, ANewDatabaseHasTheNewestVersion) {
+TEST(SqliteSchema, ANewDatabaseHasTheNewestVersion) {
   auto sql = OpenSql(":memory:");
   EXPECT_TRUE(*Prepare(*sql));
   EXPECT_EQ(*sql->Integer("PRAGMA user_version"), kStoreVersion);
@@ -429,7 +430,7 @@ class Version1 : public testing::Test {
                                     .sequence = sequence,
                                     .boot_id = CurrentBootId()};
     ASSERT_TRUE(
-        StoreMark::Open(StoreMarkPath(path_)).value().Write(record).ok());
+        CommitWatermark::Open(StoreMarkPath(path_)).value().Write(record).ok());
   }
 
   std::string path_;

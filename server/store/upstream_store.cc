@@ -140,7 +140,8 @@ absl::Status UpstreamStore::refusal() const {
 }
 
 absl::Duration UpstreamStore::lag() const {
-  return ElapsedSince(SteadyInstant(SteadyInstant::duration(heard_.load())));
+  return ElapsedSince(
+      SteadyInstant(SteadyInstant::duration(last_contact_.load())));
 }
 
 absl::StatusOr<v1::ListTablesResponse> UpstreamStore::ListTables(
@@ -279,14 +280,14 @@ absl::StatusOr<std::vector<StoredTable>> UpstreamStore::Load() {
     // Deleted since it was listed.
     if (!absl::IsNotFound(whole.status())) return failed(whole.status());
   }
-  heard_ = began.time_since_epoch().count();
+  last_contact_ = began.time_since_epoch().count();
   return loaded;
 }
 
 absl::Status UpstreamStore::Resume(absl::Span<StoredTable> tables,
                                    absl::Duration age) {
   resumed_ = true;
-  heard_ = SteadyAfter(-age).time_since_epoch().count();
+  last_contact_ = SteadyAfter(-age).time_since_epoch().count();
   for (StoredTable& table : tables) {
     table.id = next_id_++;
     Watch& watch = watches_.emplace_back();
@@ -296,7 +297,7 @@ absl::Status UpstreamStore::Resume(absl::Span<StoredTable> tables,
     watch.generation = table.generation;
     watch.digest = table.tail_digest;
     watch.astray = true;
-    ++astray_;
+    ++failing_watches_;
   }
   return absl::OkStatus();
 }
@@ -331,7 +332,7 @@ void UpstreamStore::RunWatch(Watch& watch) {
   absl::Duration pause = kFirstPause;
   if (watch.stream == nullptr) Open(watch, /*resync=*/false);
   const auto set_astray = [&](bool astray) {
-    if (astray != watch.astray) astray_ += astray ? 1 : -1;
+    if (astray != watch.astray) failing_watches_ += astray ? 1 : -1;
     watch.astray = astray;
   };
   for (;;) {
@@ -402,7 +403,8 @@ void UpstreamStore::RunPoll() {
   while (Pause(options_.poll / 2, options_.poll)) {
     const auto tables = ListTables(options_.poll * 3);
     if (!tables.ok()) continue;
-    if (astray_ == 0) heard_ = SteadyNow().time_since_epoch().count();
+    if (failing_watches_ == 0)
+      last_contact_ = SteadyNow().time_since_epoch().count();
     std::set<std::string> followed;
     for (auto watch = watches_.begin(); watch != watches_.end();) {
       if (watch->ended) {

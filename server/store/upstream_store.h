@@ -126,8 +126,8 @@ class UpstreamStore final : public Store {
   const UpstreamOptions options_;
   const std::unique_ptr<TlsProvider> tls_;
   const std::unique_ptr<v1::RouteTable::Stub> stub_;
-  std::atomic<SteadyInstant::rep> heard_ = 0;
-  std::atomic<int> astray_ = 0;  // watches that do not deliver
+  std::atomic<SteadyInstant::rep> last_contact_ = 0;
+  std::atomic<int> failing_watches_ = 0;  // watches that do not deliver
   std::atomic<size_t> missing_ = 0;
   Mutex follower_mutex_;  // held while the follower is called
   // Null before Follow(), and after following has ended.

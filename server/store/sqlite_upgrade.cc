@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "server/store/store_upgrade.h"
+#include "server/store/sqlite_upgrade.h"
 
 #include <algorithm>
 #include <array>
@@ -14,10 +14,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "lpm/routes/table_digest.h"
+#include "server/store/sqlite_reader.h"
+#include "server/store/sqlite_writer.h"
 #include "server/store/store_entry.h"
-#include "server/store/store_reader.h"
 #include "server/store/store_snapshot.h"
-#include "server/store/store_writer.h"
 
 namespace planb::server {
 namespace {
@@ -249,7 +249,7 @@ absl::Status Version1::Verify() const {
 }
 
 // Writes a snapshot of a table and sets `head` to it.
-absl::Status WriteSnapshot(Sql& sql, StoreWriter& writer, OldTable old,
+absl::Status WriteSnapshot(Sql& sql, SqliteWriter& writer, OldTable old,
                            TableHead& head) {
   UpdateBatch contents = {.replacement = std::move(old.table.routes),
                           .next_hops = std::move(old.table.next_hops),
@@ -294,7 +294,7 @@ absl::Status ConvertVersion1(
         newest));
   }
   if (!status.ok()) return status;
-  const auto writer = StoreWriter::Create(sql);
+  const auto writer = SqliteWriter::Create(sql);
   if (!writer.ok()) return writer.status();
   StoreRow store = old.store();
   ++store.sequence;

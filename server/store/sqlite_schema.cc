@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "server/store/store_schema.h"
+#include "server/store/sqlite_schema.h"
 
 #include <xxhash.h>
 
@@ -10,8 +10,8 @@
 
 #include "lpm/io/table_file.h"
 #include "server/base/error.h"
-#include "server/store/store_upgrade.h"
-#include "server/store/store_writer.h"
+#include "server/store/sqlite_upgrade.h"
+#include "server/store/sqlite_writer.h"
 
 namespace planb::server {
 namespace {
@@ -134,7 +134,7 @@ absl::StatusOr<bool> PrepareStoreSchema(
     const absl::Status created = InTransaction(sql, [&] {
       absl::Status status = sql.Run(newest);
       if (!status.ok()) return status;
-      const auto writer = StoreWriter::Create(sql);
+      const auto writer = SqliteWriter::Create(sql);
       return writer.ok() ? (*writer)->WriteStore(first) : writer.status();
     });
     if (!created.ok()) return created;

@@ -3,8 +3,8 @@
 // The part of SQLite's C interface that the store needs, with ownership,
 // statuses and typed parameters. It does not depend on the store's contents.
 
-#ifndef PLANB_SERVER_STORE_STORE_SQL_H_
-#define PLANB_SERVER_STORE_STORE_SQL_H_
+#ifndef PLANB_SERVER_STORE_SQLITE_SQL_H_
+#define PLANB_SERVER_STORE_SQLITE_SQL_H_
 
 #include <sqlite3.h>
 
@@ -140,4 +140,4 @@ absl::Status SqlError(sqlite3* sql);
 
 }  // namespace planb::server
 
-#endif  // PLANB_SERVER_STORE_STORE_SQL_H_
+#endif  // PLANB_SERVER_STORE_SQLITE_SQL_H_

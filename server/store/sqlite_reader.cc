@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "server/store/store_reader.h"
+#include "server/store/sqlite_reader.h"
 
 #include <string>
 #include <utility>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "server/store/store_engine.h"
+#include "server/store/sqlite_engine.h"
 
 #include <algorithm>
 #include <future>
@@ -68,16 +68,17 @@ void StoreTransaction::Undo() {
   before_.clear();
 }
 
-absl::StatusOr<std::unique_ptr<StoreEngine>> StoreEngine::Create(
+absl::StatusOr<std::unique_ptr<SqliteEngine>> SqliteEngine::Create(
     std::string path, std::unique_ptr<Sql> sql, StoreState state) {
-  auto writer = StoreWriter::Create(*sql);
+  auto writer = SqliteWriter::Create(*sql);
   if (!writer.ok()) return writer.status();
-  return std::unique_ptr<StoreEngine>(new StoreEngine(
+  return std::unique_ptr<SqliteEngine>(new SqliteEngine(
       std::move(path), std::move(sql), *std::move(writer), std::move(state)));
 }
 
-StoreEngine::StoreEngine(std::string path, std::unique_ptr<Sql> sql,
-                         std::unique_ptr<StoreWriter> writer, StoreState state)
+SqliteEngine::SqliteEngine(std::string path, std::unique_ptr<Sql> sql,
+                           std::unique_ptr<SqliteWriter> writer,
+                           StoreState state)
     : path_(std::move(path)),
       sql_(std::move(sql)),
       writer_(std::move(writer)),
@@ -93,7 +94,7 @@ StoreEngine::StoreEngine(std::string path, std::unique_ptr<Sql> sql,
       &wal_pages_);
 }
 
-void StoreEngine::Loop() {
+void SqliteEngine::Loop() {
   MutexLock lock(queue_mutex_);
   for (;;) {
     to_run_.wait(lock, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(queue_mutex_) {
@@ -124,32 +125,32 @@ void StoreEngine::Loop() {
   sql_.reset();
 }
 
-void StoreEngine::End() {
+void SqliteEngine::End() {
   const MutexLock lock(queue_mutex_);
   ending_ = true;
   to_run_.notify_one();
 }
 
-void StoreEngine::Start(Job job, Done done) {
+void SqliteEngine::Start(Job job, Done done) {
   auto waiting = std::make_shared<Waiting>();
   waiting->job = std::move(job);
   waiting->done = std::move(done);
   Enqueue(waiting);
 }
 
-absl::Status StoreEngine::Run(Job job) {
+absl::Status SqliteEngine::Run(Job job) {
   auto waiting = std::make_shared<Waiting>();
   waiting->job = std::move(job);
   return Await(waiting);
 }
 
-absl::Status StoreEngine::RunAlone(LoneJob job) {
+absl::Status SqliteEngine::RunAlone(LoneJob job) {
   auto waiting = std::make_shared<Waiting>();
   waiting->alone = std::move(job);
   return Await(waiting);
 }
 
-absl::Status StoreEngine::Await(const std::shared_ptr<Waiting>& waiting) {
+absl::Status SqliteEngine::Await(const std::shared_ptr<Waiting>& waiting) {
   // Shared, because set_value() may still run when get() has returned.
   const auto result = std::make_shared<std::promise<absl::Status>>();
   waiting->done = [result](const absl::Status& s) { result->set_value(s); };
@@ -157,7 +158,7 @@ absl::Status StoreEngine::Await(const std::shared_ptr<Waiting>& waiting) {
   return result->get_future().get();
 }
 
-void StoreEngine::Enqueue(const std::shared_ptr<Waiting>& waiting) {
+void SqliteEngine::Enqueue(const std::shared_ptr<Waiting>& waiting) {
   absl::Status closed;
   {
     const MutexLock lock(queue_mutex_);
@@ -168,13 +169,13 @@ void StoreEngine::Enqueue(const std::shared_ptr<Waiting>& waiting) {
   if (!closed.ok()) waiting->done(closed);
 }
 
-absl::Status StoreEngine::Read(
+absl::Status SqliteEngine::Read(
     absl::FunctionRef<absl::Status(Sql&, const StoreState&)> read) {
   const MutexLock lock(mutex_);
   return read(*sql_, state_);
 }
 
-void StoreEngine::Close(const absl::Status& why, SteadyInstant deadline) {
+void SqliteEngine::Close(const absl::Status& why, SteadyInstant deadline) {
   MutexLock lock(queue_mutex_);
   if (closed_.ok()) closed_ = why;
   const bool idle = idle_.wait_until(
@@ -201,19 +202,19 @@ void StoreEngine::Close(const absl::Status& why, SteadyInstant deadline) {
   for (const Done& done : abandoned) done(status);
 }
 
-std::optional<TableHead> StoreEngine::EndOf(const std::string& table) const {
+std::optional<TableHead> SqliteEngine::EndOf(const std::string& table) const {
   const MutexLock lock(queue_mutex_);
   const auto found = ends_.find(table);
   return found == ends_.end() ? std::nullopt : std::optional(found->second);
 }
 
-StoreCounters StoreEngine::counters() const {
+StoreCounters SqliteEngine::counters() const {
   return {.commits = commits_.load(),
           .commit_failures = commit_failures_.load(),
           .last_commit_nanos = last_commit_nanos_.load()};
 }
 
-void StoreEngine::RunAll(const Jobs& jobs) {
+void SqliteEngine::RunAll(const Jobs& jobs) {
   Jobs together;
   for (const auto& waiting : jobs) {
     if (waiting->job != nullptr) together.push_back(waiting);
@@ -235,7 +236,7 @@ void StoreEngine::RunAll(const Jobs& jobs) {
   }
 }
 
-absl::Status StoreEngine::Transact(
+absl::Status SqliteEngine::Transact(
     absl::Span<const std::shared_ptr<Waiting>> jobs) {
   const SteadyInstant start = SteadyNow();
   StoreTransaction transaction(*writer_, state_);
@@ -265,7 +266,7 @@ absl::Status StoreEngine::Transact(
   return status;
 }
 
-absl::Status StoreEngine::TryTransact(
+absl::Status SqliteEngine::TryTransact(
     absl::Span<const std::shared_ptr<Waiting>> jobs,
     StoreTransaction& transaction) {
   const uint64_t before = state_.row.sequence;
@@ -306,7 +307,7 @@ absl::Status StoreEngine::TryTransact(
 // the database. (Opening the database again could instead bring the failed
 // commit back, from pages that the kernel considers clean after their failed
 // sync but never wrote.)
-absl::StatusOr<uint64_t> StoreEngine::Settle() {
+absl::StatusOr<uint64_t> SqliteEngine::Settle() {
   if (sql_->InTransaction()) {
     if (absl::Status s = sql_->Run("ROLLBACK"); !s.ok()) return s;
   }

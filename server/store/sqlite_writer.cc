@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "server/store/store_writer.h"
+#include "server/store/sqlite_writer.h"
 
 #include <map>
 #include <set>
@@ -17,8 +17,8 @@ constexpr int64_t kDeletedBytes = 1 << 20;
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<StoreWriter>> StoreWriter::Create(Sql& sql) {
-  std::unique_ptr<StoreWriter> writer(new StoreWriter);
+absl::StatusOr<std::unique_ptr<SqliteWriter>> SqliteWriter::Create(Sql& sql) {
+  std::unique_ptr<SqliteWriter> writer(new SqliteWriter);
   const std::pair<std::optional<SqlStatement>*, const char*> texts[] = {
       {&writer->put_store_, "REPLACE INTO store VALUES (1, ?, ?, ?, ?, ?)"},
       {&writer->put_table_,
@@ -48,23 +48,23 @@ absl::StatusOr<std::unique_ptr<StoreWriter>> StoreWriter::Create(Sql& sql) {
   return writer;
 }
 
-absl::Status StoreWriter::WriteStore(const StoreRow& row) {
+absl::Status SqliteWriter::WriteStore(const StoreRow& row) {
   return put_store_->Run(row.store_id, row.sequence, row.generation_floor,
                          row.heads_sum, row.Checksum());
 }
 
-absl::Status StoreWriter::WriteTable(const TableRow& row) {
+absl::Status SqliteWriter::WriteTable(const TableRow& row) {
   return put_table_->Run(row.id, absl::string_view(row.name), row.generation,
                          row.snapshot, row.parts, row.snapshot_checksum,
                          row.first, row.base,
                          int64_t{row.prefix_lengths ? 1 : 0});
 }
 
-absl::Status StoreWriter::DeleteTable(int64_t id) {
+absl::Status SqliteWriter::DeleteTable(int64_t id) {
   return delete_table_->Run(id);
 }
 
-absl::Status StoreWriter::Append(absl::string_view entry, TableHead& head) {
+absl::Status SqliteWriter::Append(absl::string_view entry, TableHead& head) {
   const int64_t key = EntryKey(head.row.id, head.next);
   if (key >= LastEntryKey(head.row.id)) {
     return Error(absl::StatusCode::kUnavailable, "STORE_FAILED",
@@ -79,13 +79,13 @@ absl::Status StoreWriter::Append(absl::string_view entry, TableHead& head) {
   return absl::OkStatus();
 }
 
-absl::Status StoreWriter::WritePart(uint64_t snapshot, uint64_t part,
-                                    absl::string_view bytes) {
+absl::Status SqliteWriter::WritePart(uint64_t snapshot, uint64_t part,
+                                     absl::string_view bytes) {
   return put_part_->Run(PartKey(snapshot, part), SqlBlob{bytes});
 }
 
-absl::StatusOr<std::optional<int64_t>> StoreWriter::NextKey(Sweep& sweep,
-                                                            int64_t from) {
+absl::StatusOr<std::optional<int64_t>> SqliteWriter::NextKey(Sweep& sweep,
+                                                             int64_t from) {
   sweep.next->BindAll(from);
   const absl::StatusOr<bool> row = sweep.next->Step();
   if (!row.ok()) return row.status();
@@ -95,7 +95,7 @@ absl::StatusOr<std::optional<int64_t>> StoreWriter::NextKey(Sweep& sweep,
   return key;
 }
 
-absl::StatusOr<int64_t> StoreWriter::FreeTableId(const StoreState& state) {
+absl::StatusOr<int64_t> SqliteWriter::FreeTableId(const StoreState& state) {
   std::set<int64_t> used;
   for (const auto& [name, head] : state.tables) used.insert(head.row.id);
   for (int64_t id = 1; id <= static_cast<int64_t>(kMaxTableId); ++id) {
@@ -108,9 +108,9 @@ absl::StatusOr<int64_t> StoreWriter::FreeTableId(const StoreState& state) {
                "all ids of tables are in use");
 }
 
-absl::StatusOr<std::optional<Leftovers>> StoreWriter::SomeOf(Sweep& sweep,
-                                                             int64_t first,
-                                                             int64_t last) {
+absl::StatusOr<std::optional<Leftovers>> SqliteWriter::SomeOf(Sweep& sweep,
+                                                              int64_t first,
+                                                              int64_t last) {
   Leftovers found = {.first = first, .last = first};
   int64_t bytes = 0;
   sweep.sizes->BindAll(first, last);
@@ -125,7 +125,7 @@ absl::StatusOr<std::optional<Leftovers>> StoreWriter::SomeOf(Sweep& sweep,
   return found;
 }
 
-absl::StatusOr<std::optional<Leftovers>> StoreWriter::FindLeftovers(
+absl::StatusOr<std::optional<Leftovers>> SqliteWriter::FindLeftovers(
     const StoreState& state) {
   std::map<int64_t, uint64_t> first_entries;  // by the id of the table
   std::set<uint64_t> snapshots;
@@ -165,7 +165,7 @@ absl::StatusOr<std::optional<Leftovers>> StoreWriter::FindLeftovers(
   }
 }
 
-absl::Status StoreWriter::Delete(const Leftovers& leftovers) {
+absl::Status SqliteWriter::Delete(const Leftovers& leftovers) {
   Sweep& sweep = leftovers.log ? log_ : snapshots_;
   return sweep.remove->Run(leftovers.first, leftovers.last);
 }

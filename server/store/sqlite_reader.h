@@ -3,8 +3,8 @@
 // Reads the contents of the store and verifies them: every entry and snapshot
 // must match the checksums that lead to it.
 
-#ifndef PLANB_SERVER_STORE_STORE_READER_H_
-#define PLANB_SERVER_STORE_STORE_READER_H_
+#ifndef PLANB_SERVER_STORE_SQLITE_READER_H_
+#define PLANB_SERVER_STORE_SQLITE_READER_H_
 
 #include <cstdint>
 #include <vector>
@@ -13,8 +13,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "server/store/store_schema.h"
-#include "server/store/store_sql.h"
+#include "server/store/sqlite_schema.h"
+#include "server/store/sqlite_sql.h"
 #include "server/table/store.h"
 
 namespace planb::server {
@@ -39,4 +39,4 @@ absl::Status ForEachRow(
 
 }  // namespace planb::server
 
-#endif  // PLANB_SERVER_STORE_STORE_READER_H_
+#endif  // PLANB_SERVER_STORE_SQLITE_READER_H_

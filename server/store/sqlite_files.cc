@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "server/store/store_files.h"
+#include "server/store/sqlite_files.h"
 
 #include <endian.h>
 #include <fcntl.h>
@@ -102,10 +102,10 @@ std::string CurrentBootId() {
   return absl::HexStringToBytes(text);
 }
 
-absl::StatusOr<StoreMark> StoreMark::Open(const std::string& path) {
+absl::StatusOr<CommitWatermark> CommitWatermark::Open(const std::string& path) {
   const int file = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (file < 0) return SystemError(path, "open");
-  StoreMark mark(path, file);
+  CommitWatermark mark(path, file);
   if (flock(file, LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK) return SystemError(path, "lock");
     return Error(absl::StatusCode::kFailedPrecondition, "STORE_IN_USE",
@@ -114,14 +114,14 @@ absl::StatusOr<StoreMark> StoreMark::Open(const std::string& path) {
   return mark;
 }
 
-StoreMark::StoreMark(StoreMark&& other) noexcept
+CommitWatermark::CommitWatermark(CommitWatermark&& other) noexcept
     : path_(std::move(other.path_)), file_(std::exchange(other.file_, -1)) {}
 
-StoreMark::~StoreMark() {
+CommitWatermark::~CommitWatermark() {
   if (file_ >= 0) close(file_);
 }
 
-absl::StatusOr<std::optional<StoreMarkRecord>> StoreMark::Read() const {
+absl::StatusOr<std::optional<StoreMarkRecord>> CommitWatermark::Read() const {
   // One byte more, to detect a file that is too long.
   char bytes[sizeof(Layout) + 1] = {};
   const ssize_t size = pread(file_, bytes, sizeof(bytes), 0);
@@ -143,7 +143,7 @@ absl::StatusOr<std::optional<StoreMarkRecord>> StoreMark::Read() const {
                          .boot_id = std::string(layout.boot_id, kBootIdBytes)};
 }
 
-absl::Status StoreMark::Write(const StoreMarkRecord& record) {
+absl::Status CommitWatermark::Write(const StoreMarkRecord& record) {
   Layout layout = {};
   std::memcpy(layout.magic, kMagic, sizeof(layout.magic));
   layout.store_id = htole64(record.store_id);
@@ -233,7 +233,7 @@ absl::StatusOr<std::unique_ptr<Sql>> OpenStoreDatabase(const std::string& path,
   }
   absl::Status status = sql.Run(absl::StrCat(
       "PRAGMA synchronous = ", StoreSyncName(sync),
-      // The StoreBackground runs checkpoints.
+      // The SqliteBackground runs checkpoints.
       "; PRAGMA wal_autocheckpoint = 0",
       // After a bulk load the log is truncated to this size. A log of this size
       // is kept, because overwriting a file syncs faster than growing it.

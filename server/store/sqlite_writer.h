@@ -2,8 +2,8 @@
 
 // Writes and deletes rows of the store's database.
 
-#ifndef PLANB_SERVER_STORE_STORE_WRITER_H_
-#define PLANB_SERVER_STORE_STORE_WRITER_H_
+#ifndef PLANB_SERVER_STORE_SQLITE_WRITER_H_
+#define PLANB_SERVER_STORE_SQLITE_WRITER_H_
 
 #include <cstdint>
 #include <memory>
@@ -13,8 +13,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "server/store/store_schema.h"
-#include "server/store/store_sql.h"
+#include "server/store/sqlite_schema.h"
+#include "server/store/sqlite_sql.h"
 
 namespace planb::server {
 
@@ -28,9 +28,9 @@ struct Leftovers {
 // Writes rows within a transaction that its caller began. Keeps its statements
 // prepared. Must not outlive its Sql. Errors are those of Sql.
 // Thread-compatible.
-class StoreWriter {
+class SqliteWriter {
  public:
-  static absl::StatusOr<std::unique_ptr<StoreWriter>> Create(Sql& sql);
+  static absl::StatusOr<std::unique_ptr<SqliteWriter>> Create(Sql& sql);
 
   absl::Status WriteStore(const StoreRow& row);
   absl::Status WriteTable(const TableRow& row);
@@ -57,7 +57,7 @@ class StoreWriter {
     std::optional<SqlStatement> next, sizes, remove;
   };
 
-  StoreWriter() = default;
+  SqliteWriter() = default;
 
   // The first key from `from` on; nullopt if there is none.
   static absl::StatusOr<std::optional<int64_t>> NextKey(Sweep& sweep,
@@ -74,4 +74,4 @@ class StoreWriter {
 
 }  // namespace planb::server
 
-#endif  // PLANB_SERVER_STORE_STORE_WRITER_H_
+#endif  // PLANB_SERVER_STORE_SQLITE_WRITER_H_

@@ -3,8 +3,8 @@
 // The schema of the store's database, the rows of which it consists, and their
 // checksums. STORE.md documents the columns.
 
-#ifndef PLANB_SERVER_STORE_STORE_SCHEMA_H_
-#define PLANB_SERVER_STORE_STORE_SCHEMA_H_
+#ifndef PLANB_SERVER_STORE_SQLITE_SCHEMA_H_
+#define PLANB_SERVER_STORE_SQLITE_SCHEMA_H_
 
 #include <cstdint>
 #include <map>
@@ -16,7 +16,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "server/store/store_sql.h"
+#include "server/store/sqlite_sql.h"
 
 namespace planb::server {
 
@@ -119,4 +119,4 @@ constexpr int64_t PartKey(uint64_t snapshot, uint64_t part) {
 
 }  // namespace planb::server
 
-#endif  // PLANB_SERVER_STORE_STORE_SCHEMA_H_
+#endif  // PLANB_SERVER_STORE_SQLITE_SCHEMA_H_

@@ -2,15 +2,15 @@
 
 // Converts databases of older schemas.
 
-#ifndef PLANB_SERVER_STORE_STORE_UPGRADE_H_
-#define PLANB_SERVER_STORE_STORE_UPGRADE_H_
+#ifndef PLANB_SERVER_STORE_SQLITE_UPGRADE_H_
+#define PLANB_SERVER_STORE_SQLITE_UPGRADE_H_
 
 #include <string>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
-#include "server/store/store_schema.h"
-#include "server/store/store_sql.h"
+#include "server/store/sqlite_schema.h"
+#include "server/store/sqlite_sql.h"
 
 namespace planb::server {
 
@@ -32,4 +32,4 @@ absl::Status ConvertVersion2(
 
 }  // namespace planb::server
 
-#endif  // PLANB_SERVER_STORE_STORE_UPGRADE_H_
+#endif  // PLANB_SERVER_STORE_SQLITE_UPGRADE_H_

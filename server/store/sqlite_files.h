@@ -4,8 +4,8 @@
 // relies on, and detects the loss of acknowledged commits by a second file, the
 // mark.
 
-#ifndef PLANB_SERVER_STORE_STORE_FILES_H_
-#define PLANB_SERVER_STORE_STORE_FILES_H_
+#ifndef PLANB_SERVER_STORE_SQLITE_FILES_H_
+#define PLANB_SERVER_STORE_SQLITE_FILES_H_
 
 #include <cstdint>
 #include <memory>
@@ -15,8 +15,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "server/store/store_schema.h"
-#include "server/store/store_sql.h"
+#include "server/store/sqlite_schema.h"
+#include "server/store/sqlite_sql.h"
 #include "server/table/store.h"
 
 namespace planb::server {
@@ -43,17 +43,17 @@ std::string CurrentBootId();
 // ends early, and drops the later commits without an error; the mark reveals
 // that. Holds an exclusive lock on the file, which prevents a second server
 // from opening the store. Thread-compatible.
-class StoreMark {
+class CommitWatermark {
  public:
   // Creates the file if it is absent.
   // Errors: FAILED_PRECONDITION (STORE_IN_USE) if another object or process has
   // the lock; FAILED_PRECONDITION (STORE_UNWRITABLE) if the file cannot be
   // created or written; UNAVAILABLE (STORE_FAILED).
-  static absl::StatusOr<StoreMark> Open(const std::string& path);
+  static absl::StatusOr<CommitWatermark> Open(const std::string& path);
 
-  StoreMark(StoreMark&& other) noexcept;
-  StoreMark& operator=(StoreMark&&) = delete;
-  ~StoreMark();
+  CommitWatermark(CommitWatermark&& other) noexcept;
+  CommitWatermark& operator=(CommitWatermark&&) = delete;
+  ~CommitWatermark();
 
   // nullopt if the file is empty or all zeros, which a power loss can cause.
   // Errors: DATA_LOSS (STORE_CORRUPT) if it does not hold a valid record.
@@ -63,7 +63,8 @@ class StoreMark {
   absl::Status Write(const StoreMarkRecord& record);
 
  private:
-  StoreMark(std::string path, int file) : path_(std::move(path)), file_(file) {}
+  CommitWatermark(std::string path, int file)
+      : path_(std::move(path)), file_(file) {}
 
   std::string path_;
   int file_;
@@ -104,4 +105,4 @@ absl::Status WithRemedy(const absl::Status& status, const std::string& path);
 
 }  // namespace planb::server
 
-#endif  // PLANB_SERVER_STORE_STORE_FILES_H_
+#endif  // PLANB_SERVER_STORE_SQLITE_FILES_H_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "server/store/store_background.h"
+#include "server/store/sqlite_background.h"
 
 #include <algorithm>
 #include <limits>
@@ -42,52 +42,52 @@ Passed Pass(Sql& sql) {
 
 }  // namespace
 
-StoreBackground::StoreBackground(StoreEngine& engine,
-                                 std::unique_ptr<Sql> checkpoints,
-                                 const Options& options)
+SqliteBackground::SqliteBackground(SqliteEngine& engine,
+                                   std::unique_ptr<Sql> checkpoints,
+                                   const Options& options)
     : engine_(engine),
       sql_(std::move(checkpoints)),
       options_(options),
       next_snapshot_(options.next_snapshot),
       due_(options.checkpoint_pages) {}
 
-void StoreBackground::End() {
+void SqliteBackground::End() {
   const MutexLock lock(mutex_);
   ending_ = resting_ = true;
   changed_.notify_all();
 }
 
-void StoreBackground::Rest() {
+void SqliteBackground::Pause() {
   const MutexLock lock(mutex_);
   resting_ = true;
 }
 
-bool StoreBackground::resting() const {
+bool SqliteBackground::resting() const {
   const MutexLock lock(mutex_);
   return resting_;
 }
 
-void StoreBackground::Logged(int64_t pages) {
+void SqliteBackground::Logged(int64_t pages) {
   const MutexLock lock(mutex_);
   pages_ = pages;
   if (pages_ >= due_) changed_.notify_all();
 }
 
-void StoreBackground::Sweep() {
+void SqliteBackground::Sweep() {
   const MutexLock lock(mutex_);
   sweep_ = true;
   changed_.notify_all();
 }
 
-void StoreBackground::AwaitIdle() {
+void SqliteBackground::AwaitIdle() {
   MutexLock lock(mutex_);
   changed_.wait(lock, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return ending_ || (idle_ && !HasWork());
   });
 }
 
-void StoreBackground::OfferSnapshot(const std::string& table,
-                                    absl::FunctionRef<TableVersion()> version) {
+void SqliteBackground::OfferSnapshot(
+    const std::string& table, absl::FunctionRef<TableVersion()> version) {
   const std::optional<TableHead> end = engine_.EndOf(table);
   if (!end.has_value() ||
       end->log_bytes <= std::max(options_.log_bytes, end->snapshot_bytes / 2)) {
@@ -105,14 +105,14 @@ void StoreBackground::OfferSnapshot(const std::string& table,
   changed_.notify_all();
 }
 
-void StoreBackground::AddTo(StoreCounters& counters) const {
+void SqliteBackground::AddTo(StoreCounters& counters) const {
   counters.checkpoints = checkpoints_.load();
   counters.checkpoint_failures = checkpoint_failures_.load();
   counters.snapshots = snapshots_.load();
   counters.snapshot_failures = snapshot_failures_.load();
 }
 
-void StoreBackground::Loop() {
+void SqliteBackground::Loop() {
   for (;;) {
     CheckpointIfDue();
     std::optional<Offer> offer;
@@ -144,7 +144,7 @@ void StoreBackground::Loop() {
   sql_.reset();
 }
 
-void StoreBackground::CheckpointIfDue() {
+void SqliteBackground::CheckpointIfDue() {
   int64_t pages;
   {
     const MutexLock lock(mutex_);
@@ -155,7 +155,7 @@ void StoreBackground::CheckpointIfDue() {
   // Shared: the engine may run the job after it has given up waiting for it.
   auto second = std::make_shared<Passed>();
   const absl::Status run =
-      engine_.RunAlone([second](const StoreEngine::Parts& parts) {
+      engine_.RunAlone([second](const SqliteEngine::Parts& parts) {
         *second = Pass(parts.sql);
         return second->status;
       });
@@ -176,7 +176,7 @@ void StoreBackground::CheckpointIfDue() {
   pages_ = 0;
 }
 
-absl::Status StoreBackground::WriteSnapshot(Offer offer) {
+absl::Status SqliteBackground::WriteSnapshot(Offer offer) {
   const TableRow before = offer.end.row;
   TableRow row = before;
   row.generation = offer.version.generation;
@@ -218,8 +218,8 @@ absl::Status StoreBackground::WriteSnapshot(Offer offer) {
   return status;
 }
 
-absl::Status StoreBackground::WriteParts(Offer offer, TableRow& row,
-                                         uint64_t& bytes) {
+absl::Status SqliteBackground::WriteParts(Offer offer, TableRow& row,
+                                          uint64_t& bytes) {
   SnapshotSource source(row.name, std::move(offer.version));
   for (;; ++row.parts) {
     absl::StatusOr<std::string> part = source.Next();
@@ -238,12 +238,12 @@ absl::Status StoreBackground::WriteParts(Offer offer, TableRow& row,
   }
 }
 
-absl::Status StoreBackground::DeleteLeftovers() {
+absl::Status SqliteBackground::DeleteLeftovers() {
   while (!resting()) {
     auto found = std::make_shared<std::optional<Leftovers>>();
     // A transaction only if there is something to delete.
     absl::Status status = engine_.RunAlone(
-        [found](const StoreEngine::Parts& parts) -> absl::Status {
+        [found](const SqliteEngine::Parts& parts) -> absl::Status {
           auto leftovers = parts.writer.FindLeftovers(parts.state);
           if (leftovers.ok()) *found = *leftovers;
           return leftovers.status();

@@ -4,8 +4,8 @@
 // thread. The other threads at most wait, so a disk that does not answer holds
 // up that thread alone.
 
-#ifndef PLANB_SERVER_STORE_STORE_ENGINE_H_
-#define PLANB_SERVER_STORE_STORE_ENGINE_H_
+#ifndef PLANB_SERVER_STORE_SQLITE_ENGINE_H_
+#define PLANB_SERVER_STORE_SQLITE_ENGINE_H_
 
 #include <atomic>
 #include <cstdint>
@@ -23,9 +23,9 @@
 #include "absl/types/span.h"
 #include "base/monotonic_time.h"
 #include "base/mutex.h"
-#include "server/store/store_schema.h"
-#include "server/store/store_sql.h"
-#include "server/store/store_writer.h"
+#include "server/store/sqlite_schema.h"
+#include "server/store/sqlite_sql.h"
+#include "server/store/sqlite_writer.h"
 
 namespace planb::server {
 
@@ -33,12 +33,12 @@ namespace planb::server {
 // Thread-compatible.
 class StoreTransaction {
  public:
-  StoreTransaction(StoreWriter& writer, StoreState& state)
+  StoreTransaction(SqliteWriter& writer, StoreState& state)
       : writer_(writer), state_(state), before_row_(state.row) {}
   StoreTransaction(const StoreTransaction&) = delete;
   StoreTransaction& operator=(const StoreTransaction&) = delete;
 
-  StoreWriter& writer() { return writer_; }
+  SqliteWriter& writer() { return writer_; }
   const StoreState& state() const { return state_; }
 
   // Null if there is no such table.
@@ -58,7 +58,7 @@ class StoreTransaction {
  private:
   void Keep(const std::string& name);
 
-  StoreWriter& writer_;
+  SqliteWriter& writer_;
   StoreState& state_;
   const StoreRow before_row_;
   Heads before_;
@@ -83,7 +83,7 @@ struct StoreCounters {
 // Invariant: `state_` equals the rows of the database after its last successful
 // transaction. While `unsettled_`, a transaction has failed and a crash might
 // still bring it back.
-class StoreEngine {
+class SqliteEngine {
  public:
   // Called in Loop() after each successful transaction.
   struct Listener {
@@ -93,7 +93,7 @@ class StoreEngine {
   };
 
   // Takes a connection with a prepared schema, and its state.
-  static absl::StatusOr<std::unique_ptr<StoreEngine>> Create(
+  static absl::StatusOr<std::unique_ptr<SqliteEngine>> Create(
       std::string path, std::unique_ptr<Sql> sql, StoreState state);
 
   // REQUIRES: called before Loop().
@@ -121,7 +121,7 @@ class StoreEngine {
   // of the job, and of Close().
   struct Parts {
     Sql& sql;
-    StoreWriter& writer;
+    SqliteWriter& writer;
     const StoreState& state;
   };
   using LoneJob = std::function<absl::Status(const Parts&)>;
@@ -150,8 +150,8 @@ class StoreEngine {
   };
   using Jobs = std::vector<std::shared_ptr<Waiting>>;
 
-  StoreEngine(std::string path, std::unique_ptr<Sql> sql,
-              std::unique_ptr<StoreWriter> writer, StoreState state);
+  SqliteEngine(std::string path, std::unique_ptr<Sql> sql,
+               std::unique_ptr<SqliteWriter> writer, StoreState state);
 
   void Enqueue(const std::shared_ptr<Waiting>& waiting);
   absl::Status Await(const std::shared_ptr<Waiting>& waiting);
@@ -172,7 +172,7 @@ class StoreEngine {
   // Held during a transaction. Before `queue_mutex_`.
   Mutex mutex_;
   std::unique_ptr<Sql> sql_ ABSL_GUARDED_BY(mutex_);
-  std::unique_ptr<StoreWriter> writer_ ABSL_GUARDED_BY(mutex_);
+  std::unique_ptr<SqliteWriter> writer_ ABSL_GUARDED_BY(mutex_);
   StoreState state_ ABSL_GUARDED_BY(mutex_);
   bool unsettled_ ABSL_GUARDED_BY(mutex_) = false;
   // Length of the write-ahead log after the last commit. SQLite's hook sets it.
@@ -195,4 +195,4 @@ class StoreEngine {
 
 }  // namespace planb::server
 
-#endif  // PLANB_SERVER_STORE_STORE_ENGINE_H_
+#endif  // PLANB_SERVER_STORE_SQLITE_ENGINE_H_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "server/store/store_sql.h"
+#include "server/store/sqlite_sql.h"
 
 #include <cerrno>
 

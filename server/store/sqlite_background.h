@@ -4,8 +4,8 @@
 // of the write-ahead log, snapshots that replace the logs of tables, and the
 // deletion of rows that no table refers to.
 
-#ifndef PLANB_SERVER_STORE_STORE_BACKGROUND_H_
-#define PLANB_SERVER_STORE_STORE_BACKGROUND_H_
+#ifndef PLANB_SERVER_STORE_SQLITE_BACKGROUND_H_
+#define PLANB_SERVER_STORE_SQLITE_BACKGROUND_H_
 
 #include <atomic>
 #include <cstdint>
@@ -18,8 +18,8 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "base/mutex.h"
-#include "server/store/store_engine.h"
-#include "server/store/store_sql.h"
+#include "server/store/sqlite_engine.h"
+#include "server/store/sqlite_sql.h"
 #include "server/table/store.h"
 
 namespace planb::server {
@@ -33,7 +33,7 @@ namespace planb::server {
 // two passes. The first, long one runs beside transactions, on a connection of
 // its own. The second one moves the transactions that came meanwhile, between
 // two others.
-class StoreBackground {
+class SqliteBackground {
  public:
   struct Options {
     // The number of 4-KiB pages in the write-ahead log that starts a
@@ -46,15 +46,15 @@ class StoreBackground {
   };
 
   // `engine` must outlive this.
-  StoreBackground(StoreEngine& engine, std::unique_ptr<Sql> checkpoints,
-                  const Options& options);
+  SqliteBackground(SqliteEngine& engine, std::unique_ptr<Sql> checkpoints,
+                   const Options& options);
 
   // Works until End() is called, then closes the connection.
   void Loop();
   void End();
 
   // Ends the work in hand, and begins no other.
-  void Rest();
+  void Pause();
 
   // The write-ahead log has this length. Does not block.
   void Logged(int64_t pages);
@@ -89,7 +89,7 @@ class StoreBackground {
   absl::Status DeleteLeftovers();
   bool resting() const;
 
-  StoreEngine& engine_;
+  SqliteEngine& engine_;
   std::unique_ptr<Sql> sql_;  // of Loop()
   const Options options_;
   uint64_t next_snapshot_;  // of Loop()
@@ -116,4 +116,4 @@ class StoreBackground {
 
 }  // namespace planb::server
 
-#endif  // PLANB_SERVER_STORE_STORE_BACKGROUND_H_
+#endif  // PLANB_SERVER_STORE_SQLITE_BACKGROUND_H_

@@ -577,6 +577,17 @@ TEST_F(PlanbctlObjectsTest, TextsWithGatewaysMeetTheObjectsOfTheTable) {
   EXPECT_THAT(Do("routes replace " + path), HasSubstr("3 unchanged"));
 }
 
+TEST_F(PlanbctlObjectsTest, NothingIsReachedViaTheUnspecifiedAddress) {
+  for (const std::string gateway : {"0.0.0.0", "::"}) {
+    const std::string says = gateway + " is no gateway";
+    Fails(2, "announce 10.0.0.0/8 via " + gateway, says);
+    const std::string file = Write("file", "10.0.0.0/8 via " + gateway);
+    Fails(1, "load " + file, says);
+    Fails(3, "nexthop set 7 --gateway=" + gateway, says);
+  }
+  EXPECT_THAT(Do("nexthop list"), IsEmpty());
+}
+
 TEST_F(PlanbctlObjectsTest, PrefixesAloneAndCsvTakeFlags) {
   const std::string list = Write("list", "10.0.0.0/8\n2001:db8::/32");
   Fails(2, "routes replace " + list, "--next_hop");

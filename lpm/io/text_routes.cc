@@ -747,6 +747,10 @@ absl::Status ConsumeNextHop(absl::Span<const absl::string_view>& words,
   }
   const absl::StatusOr<Address> gateway = Address::Parse(value);
   if (!gateway.ok()) return gateway.status();
+  if (gateway->bits() == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(gateway->ToString(), " is no gateway"));
+  }
   next_hop.gateway = *gateway;
   return absl::OkStatus();
 }

@@ -482,6 +482,9 @@ TEST(TextForms, NamesWhatIsWrongWithAGateway) {
       {"10.0.0.0/8 via", "\"via\": has no value"},
       {"10.0.0.0/8 via eth0", "\"eth0\""},
       {"10.0.0.0/8 via fe80::1%eth0", "zone"},
+      {"10.0.0.0/8 via 0.0.0.0 dev eth0", "0.0.0.0 is no gateway"},
+      {"2001:db8::/32 via ::", ":: is no gateway"},
+      {"10.0.0.0/8 via inet6 ::", ":: is no gateway"},
       {"10.0.0.1/8 via 192.0.2.1", "host bits"},
       {"10.0.0.0/33 via 192.0.2.1", "33"},
       {"10.0.0.0/8 via 192.0.2.1 via 192.0.2.2", "\"via\": is there twice"},
@@ -600,6 +603,7 @@ TEST(TextForms, NamesWhatIsWrongUnderBird) {
            "10.0.0.0/8 unicast [s 10:00] * (200)",  // without a next hop
            "10.0.0.0/8 unicast [s 10:00] * (200)\n\tvia x on eth0\n\tdev e",
            "10.0.0.0/8 unicast [s 10:00] * (200)\n\tvia 10.0.0.1 on e mpls 7",
+           "10.0.0.0/8 unicast [s 10:00] * (200)\n\tvia 0.0.0.0 on e",
            "10.0.0.1/8 blackhole [s 10:00] * (200)",
            "10.0.0.0/8-24 AS64500 [s 10:00] * (200)",
            "10.0.0.0/8 frob [s 10:00] * (200)",

@@ -156,11 +156,18 @@ absl::Status CheckPrintable(absl::string_view name, absl::string_view text) {
   return absl::OkStatus();
 }
 
+// Refuses a gateway 0.0.0.0 or ::, also only here.
 absl::StatusOr<NextHop> DecodeNewNextHop(const v1::NextHop& message) {
   absl::Status texts = CheckPrintable("interface", message.interface());
   texts.Update(CheckPrintable("label", message.label()));
   if (!texts.ok()) return texts;
-  return DecodeNextHop(message);
+  absl::StatusOr<NextHop> next_hop = DecodeNextHop(message);
+  if (next_hop.ok() && next_hop->gateway.has_value() &&
+      next_hop->gateway->bits() == 0) {
+    return InvalidArgumentError(
+        absl::StrCat(next_hop->gateway->ToString(), " is no gateway"));
+  }
+  return next_hop;
 }
 
 absl::StatusOr<NextHopGroup> DecodeNewGroup(const v1::NextHopGroup& message) {

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "server/base/error.h"
+#include "server/table/convert.h"
 
 namespace planb::server {
 namespace {
@@ -238,6 +239,38 @@ TEST(DecodeUpdate, ControlCharactersAreRefused) {
   UpdateBatch batch;
   batch.replacement.emplace();
   EXPECT_EQ(ErrorField(AppendReplacement(replacement, batch)), "next_hops[0]");
+}
+
+TEST(DecodeUpdate, TheUnspecifiedAddressIsNoGateway) {
+  for (const char* text : {"0.0.0.0", "::"}) {
+    const std::string gateway = Address::Parse(text)->ToPacked();
+    const std::string says = absl::StrCat(text, " is no gateway");
+    const auto expect = [&](const absl::Status& status,
+                            absl::string_view field) {
+      EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+      EXPECT_EQ(ErrorReason(status), "NEXT_HOP_INVALID") << status;
+      EXPECT_EQ(ErrorField(status), field) << status;
+      EXPECT_NE(status.message().find(says), std::string::npos) << status;
+    };
+    v1::UpdateNextHopsRequest request;
+    v1::UpdateRoutesRequest routes;
+    v1::ReplaceRoutesRequest replacement;
+    for (const uint32_t id : {1, 2}) {
+      request.add_upserts()->set_id(id);
+      routes.add_next_hops()->set_id(id);
+      replacement.add_next_hops()->set_id(id);
+    }
+    request.mutable_upserts(1)->set_gateway(gateway);
+    routes.mutable_next_hops(1)->set_gateway(gateway);
+    replacement.mutable_next_hops(1)->set_gateway(gateway);
+    UpdateBatch batch;
+    batch.replacement.emplace();
+    expect(DecodeUpdate(request, 9).status(), "upserts[1]");
+    expect(DecodeUpdate(routes, 9).status(), "next_hops[1]");
+    expect(AppendReplacement(replacement, batch), "next_hops[1]");
+    // One of a store stays.
+    EXPECT_TRUE(DecodeNextHop(request.upserts(1)).ok());
+  }
 }
 
 TEST(DecodeUpdate, GroupsAreChecked) {

@@ -422,7 +422,7 @@ TEST(Main, StartsWithoutRoutesOnlyIfAllowed) {
                                   "no route: 2 records ignored (2 OSPFv2)"));
     EXPECT_TRUE(absl::StrContains(
         start("10.0.0.0/8 1 2\n2001:db8::/32 x\n", more, false),
-        "all 2 lines are malformed: line 1"));
+        absl::StrCat(file, ":1: all 2 lines are malformed: ")));
   }
   const std::string bad = "10.0.0.0/8 1\nnonsense\n";
   EXPECT_TRUE(absl::StrContains(start(bad, empty, false),

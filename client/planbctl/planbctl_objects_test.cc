@@ -417,8 +417,8 @@ TEST_F(PlanbctlObjectsTest, AFileWithoutRoutesChangesNothing) {
     Fails(1, absl::StrCat("load ", strict, "/dev/null"));
   }
   const std::string lines = Write("lines", "10.0.0.0\n# a\n::/0 0\n");
-  Fails(1, "load " + lines, "all 2 lines are malformed: line 1: ");
-  Fails(1, "verify " + lines, "all 2 lines are malformed: line 1: ");
+  Fails(1, "load " + lines, "lines:1: all 2 lines are malformed: ");
+  Fails(1, "verify " + lines, "lines:1: all 2 lines are malformed: ");
   Fails(2, "routes replace " + lines, "lines:1: ");
   EXPECT_EQ(Do("routes list"), routes);
   EXPECT_THAT(Do("status"), HasSubstr("generation     1"));

@@ -145,13 +145,13 @@ absl::Status Unrecognized(absl::string_view name, absl::string_view head) {
   if (!other.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
         name, ": ", other,
-        ", which is not read; a text of routes (\"PREFIX/LENGTH NEXTHOP\" a "
-        "line), MRT (RFC 6396) and a table file are, plain or "
+        ", which is not read; a text of routes (planbctl help load), "
+        "MRT (RFC 6396) and a table file are, plain or "
         "compressed by gzip, bzip2, xz or zstd"));
   }
   return absl::InvalidArgumentError(absl::StrCat(
       name,
-      ": neither a text of routes (\"PREFIX/LENGTH NEXTHOP\" a line) nor MRT "
+      ": neither a text of routes (planbctl help load) nor MRT "
       "(RFC 6396) nor a table file, plain or compressed; it starts with "
       "\"",
       absl::CHexEscape(head.substr(0, 16)), "\""));
@@ -178,18 +178,21 @@ absl::Status ReadDetected(absl::string_view name, RouteFormat format,
   return Unrecognized(name, head);
 }
 
-// What keeps all records of a file from giving a route, of which none did.
-std::string WhyNone(const RouteFileReport& report) {
+// Where and why the first of all records gave no route, as none did.
+std::string WhyNone(absl::string_view name, const RouteFileReport& report) {
   const RouteFileProblem& first = report.problems.front();
-  return absl::StrCat(
-      report.paths_skipped + report.routes_lost > 0 || report.truncated
-          ? absl::StrCat("no route could be read: ", ProblemCounts(report))
-          : absl::StrCat("all ", report.malformed,
-                         first.line > 0 ? " lines" : " records",
-                         " are malformed"),
-      first.line > 0 ? absl::StrCat(": line ", first.line)
-                     : absl::StrCat(": byte ", first.offset),
-      ": ", first.message);
+  const absl::string_view record = first.line > 0 ? "line" : "record";
+  std::string why;
+  if (report.paths_skipped + report.routes_lost > 0 || report.truncated) {
+    why = absl::StrCat("no route could be read: ", ProblemCounts(report));
+  } else if (report.malformed == 1) {
+    why = absl::StrCat("1 ", record, " is malformed");
+  } else {
+    why =
+        absl::StrCat("all ", report.malformed, " ", record, "s are malformed");
+  }
+  return absl::StrCat(PlaceIn(name, {first.offset, first.line}), ": ", why,
+                      ": ", first.message);
 }
 
 // OK if the file gave a route or may be without.
@@ -205,8 +208,7 @@ absl::Status CheckSomeRoute(absl::string_view name, RouteFormat format,
                      "no route: ", ProblemCounts(report)));
   }
   if (!report.problems.empty()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(name, ": ", WhyNone(report)));
+    return absl::FailedPreconditionError(WhyNone(name, report));
   }
   if (format == RouteFormat::kMrt) {
     return absl::InvalidArgumentError(absl::StrCat(

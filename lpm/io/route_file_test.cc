@@ -137,20 +137,21 @@ TEST(ReadRoutes, NamesTheFirstReasonIfNothingCouldBeRead) {
     const char* says;
   } const cases[] = {
       {"# made by hand\n10.0.0.0/8\n::/0 0\n",
-       "F: all 2 lines are malformed: line 2: \"10.0.0.0/8\""},
+       "F:2: all 2 lines are malformed: \"10.0.0.0/8\""},
       {Peers() + Mrt(99, 0, "x") + Mrt(98, 0, "x"),
-       "F: all 2 records are malformed: byte "},
+       "F: at byte 49: all 2 records are malformed: "},
       {TableDump(kRibIpv6Unicast, "short"),
-       "F: all 1 records are malformed: byte 0: "},
-      {bad_path, "F: no route could be read: 1 paths skipped, 1 routes lost"},
+       "F: at byte 0: 1 record is malformed: "},
+      {bad_path,
+       "F: at byte 0: no route could be read: 1 paths skipped, 1 routes lost"},
       {route.substr(0, 20),
-       "F: no route could be read: the file breaks off: byte 0: "},
+       "F: at byte 0: no route could be read: the file breaks off: "},
       {route.substr(0, 11),
-       "F: no route could be read: the file breaks off: byte 0: "},
+       "F: at byte 0: no route could be read: the file breaks off: "},
       {Gzip(kSmallText).substr(0, 12),
-       "F: no route could be read: the file breaks off: "},
+       "F:1: no route could be read: the file breaks off: "},
       {Bzip2(kSmallText).substr(0, 12),
-       "F: no route could be read: the file breaks off: "},
+       "F:1: no route could be read: the file breaks off: "},
   };
   for (const auto& [file, says] : cases) {
     const Reading reading = ReadAny(file, kAllowEmpty);

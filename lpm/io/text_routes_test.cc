@@ -331,7 +331,7 @@ TEST(TextForms, PrefixesAloneTakeTheGivenNextHop) {
               ElementsAre("192.0.2.0/24 9", "2001:db8::/32 9", "10.0.0.0/8 3"));
   const Reading without = ReadForm("192.0.2.0/24\n2001:db8::/32\n");
   EXPECT_THAT(without.status.message(),
-              AllOf(HasSubstr("all 2 lines are malformed: line 1: "),
+              AllOf(HasSubstr("F:1: all 2 lines are malformed: "),
                     HasSubstr("--next_hop")));
 }
 
@@ -615,7 +615,7 @@ TEST(TextForms, NamesWhatIsWrongUnderBird) {
     EXPECT_EQ(reading.report.malformed, 1U) << line;
   }
   EXPECT_THAT(ReadForm("Table a:\n\tvia 10.0.0.1 on eth0\n").status.message(),
-              HasSubstr("all 1 lines are malformed: line 2: "));
+              HasSubstr("F:2: 1 line is malformed: "));
 }
 
 TEST(TextForms, Pfx2as) {

@@ -60,8 +60,8 @@ struct RouteFileOptions {
 //   "default" is of the gateway's family, else IPv6 if "pref" stands there.
 //   Several next hops are a group. blackhole, unreachable, prohibit and throw
 //   are next hops with that label. Routes of other tables, sources, types of
-//   service, local, broadcast, multicast and dead ones are ignored. Of a prefix
-//   the lowest metric counts.
+//   service, encapsulated, local, broadcast, multicast and dead ones are
+//   ignored. Of a prefix the lowest metric counts.
 // - `birdc show route` of BIRD 1.6 and 2, also "all" and -v: the selected
 //   routes ("*"). Others are ignored.
 // - "ADDRESS LENGTH AS", CAIDA's pfx2as: the AS number is the id. Of several,

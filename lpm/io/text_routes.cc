@@ -144,6 +144,8 @@ struct GatewayRoute {
   std::string nowhere;  // its kind, if packets go nowhere
   std::string ignored;  // its kind, if it is no route of the table
   bool broken = false;  // a line of it is malformed
+  // BIRD: its last line is an attribute, which the next one may continue.
+  bool in_attribute = false;
 };
 
 // `ip route show`.
@@ -157,20 +159,26 @@ constexpr absl::string_view kOtherKinds[] = {"local", "broadcast", "multicast",
 // Words that stand alone, and those before a value. A backslash is an end of
 // line under `ip -o`.
 constexpr absl::string_view kIpFlags[] = {
-    "\\",      "dead",           "linkdown", "nexthop", "notify",
-    "offload", "offload_failed", "onlink",   "rt_trap", "trap"};
+    "\\",        "dead",       "linkdown",          "nexthop",
+    "notify",    "offload",    "offload_failed",    "onlink",
+    "pervasive", "rt_offload", "rt_offload_failed", "rt_trap",
+    "trap",      "unresolved"};
 constexpr absl::string_view kIpValues[] = {
-    "advmss",   "age",      "congctl", "cwnd",          "error",
-    "expires",  "features", "from",    "hoplimit",      "initcwnd",
-    "initrwnd", "metric",   "mtu",     "nhid",          "pref",
-    "proto",    "quickack", "realm",   "realms",        "reordering",
-    "rto_min",  "rtt",      "rttvar",  "scope",         "src",
-    "ssthresh", "table",    "tos",     "ttl-propagate", "users",
-    "weight",   "window"};
+    "advmss",   "age",           "congctl",
+    "cwnd",     "error",         "expires",
+    "features", "from",          "hoplimit",
+    "initcwnd", "initrwnd",      "metric",
+    "mtu",      "nhid",          "pref",
+    "proto",    "quickack",      "realm",
+    "realms",   "reordering",    "rto_min",
+    "rtt",      "rttvar",        "scope",
+    "src",      "ssthresh",      "table",
+    "tos",      "ttl-propagate", "users",
+    "weight",   "window",        "fastopen_no_cookie"};
 
 bool IsIpWord(absl::string_view word) {
-  return word == "via" || word == "dev" || IsOneOf(kIpFlags, word) ||
-         IsOneOf(kIpValues, word);
+  return word == "via" || word == "dev" || word == "encap" ||
+         IsOneOf(kIpFlags, word) || IsOneOf(kIpValues, word);
 }
 
 // Adds what a value says. Most say nothing of where packets go. Returns false
@@ -208,6 +216,11 @@ absl::Status AddIpWords(Words words, GatewayRoute& route) {
       continue;
     }
     words.remove_prefix(1);
+    if (word == "encap") {
+      // What follows is the tunnel's, and its words mean other things.
+      route.ignored = "encapsulated";
+      return absl::OkStatus();
+    }
     if (word == "nexthop") {
       route.hops.emplace_back();
     } else if (word == "dead" && route.hops.empty()) {
@@ -295,11 +308,22 @@ bool IsBirdHeading(absl::string_view content) {
          (absl::StartsWith(content, "Table ") && absl::EndsWith(content, ":"));
 }
 
-// A line without the code that `birdc -v` puts before some: "1007-".
+// A line without the code that `birdc -v` puts before some: "1007-". An answer
+// of BIRD's socket ends with "0000 ".
 absl::string_view WithoutBirdCode(absl::string_view content) {
+  if (content == "0000") return "";
   const bool code = content.size() > 4 && IsNumber(content.substr(0, 4)) &&
                     (content[4] == '-' || content[4] == ' ');
   return code ? absl::StripAsciiWhitespace(content.substr(5)) : content;
+}
+
+// True for a line that may continue a set, "(64500,1) (64500,2)", or an AS
+// path, "64500 {64501 64502}".
+bool ContinuesAttribute(absl::string_view content) {
+  return absl::StartsWith(content, "(")
+             ? absl::StrContains(content, ')')
+             : content.find_first_not_of("0123456789 {}") ==
+                   absl::string_view::npos;
 }
 
 // CSV (RFC 4180). The fields of a row, none if a quote is not closed.
@@ -487,10 +511,15 @@ class TextRoutes {
     }
     if (route_->broken) return absl::OkStatus();
     if (words[0] == "via" || words[0] == "dev") {
+      route_->in_attribute = false;
       const absl::Status status = AddBirdHop(words, *route_);
       return status.ok() ? status : Break(place, status);
     }
-    if (absl::StrContains(content, ':')) return absl::OkStatus();
+    if (absl::StrContains(content, ':')) route_->in_attribute = true;
+    if (absl::StrContains(content, ':') ||
+        (route_->in_attribute && ContinuesAttribute(content))) {
+      return absl::OkStatus();
+    }
     return Break(place, Malformed(content, "is no attribute of BIRD"));
   }
 

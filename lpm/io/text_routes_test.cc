@@ -474,6 +474,36 @@ TEST(TextForms, DeadNextHopsAndRoutesOfOtherTablesAreIgnored) {
                           Pair("type-of-service route", 1)));
 }
 
+TEST(TextForms, WordsOfIpRouteThatSayNothingOfTheNextHop) {
+  for (const std::string words :
+       {"rt_offload", "rt_offload_failed", "rt_trap", "offload", "pervasive",
+        "unresolved", "onlink", "fastopen_no_cookie 1"}) {
+    EXPECT_THAT(
+        Meanings(ReadForm(
+            absl::StrCat("10.0.0.0/8 via 10.9.0.1 ", words, "\n10.1.0.0/16 ",
+                         words, "\n\tnexthop dev e weight 1 ", words),
+            {.strict = true})),
+        ElementsAre("10.0.0.0/8 10.9.0.1", "10.1.0.0/16 %e"))
+        << words;
+  }
+}
+
+TEST(TextForms, EncapsulatedRoutesAreIgnored) {
+  const Reading reading = ReadForm(
+      "10.0.0.0/8  encap ip id 7 src 0.0.0.0 dst 10.0.0.1 ttl 0 dev eth0 \n"
+      "default  encap mpls  100/200 via 10.1.1.2 dev eth0 \n"
+      "2001:db8::/32  encap seg6 mode encap segs 2 [ fd00::1 fd00::2 ] dev e "
+      "metric 1024 pref medium\n"
+      "10.1.0.0/16 proto static\n"
+      "\tnexthop  encap mpls  7 via 10.1.1.2 dev eth0 weight 1 \n"
+      "\tnexthop via 10.1.1.3 dev eth0 weight 1 \n"
+      "10.2.0.0/16 via 10.1.1.2 dev eth0 \n",
+      {.strict = true});
+  EXPECT_THAT(Meanings(reading), ElementsAre("10.2.0.0/16 10.1.1.2%eth0"));
+  EXPECT_THAT(reading.report.ignored_by,
+              ElementsAre(Pair("encapsulated route", 4)));
+}
+
 TEST(TextForms, NamesWhatIsWrongWithAGateway) {
   const struct {
     std::string line;
@@ -495,7 +525,6 @@ TEST(TextForms, NamesWhatIsWrongWithAGateway) {
       {"10.0.0.0/8 via 192.0.2.1 weight 0", "\"weight\""},
       {"10.0.0.0/8 via 192.0.2.1 weight 257", "\"weight\""},
       {"10.0.0.0/8 via 192.0.2.1 frob", "\"frob\": is unknown"},
-      {"10.0.0.0/8  encap ip id 7 dst 10.0.0.1 dev eth0", "\"encap\""},
       {"10.0.0.0/8", "10.0.0.0/8 has no next hops"},
       {"10.0.0.0/8 proto static", "10.0.0.0/8 has no next hops"},
       {"blackhole", "has no prefix"},
@@ -567,7 +596,19 @@ TEST(TextForms, BirdcShowRoute) {
       absl::StrReplaceAll(text,
                           {{" on eth0\n",
                             " on eth0\n\tType: BGP univ\n\tBGP.origin: IGP\n"
-                            "\tBGP.community: (64500,1) [t]\n"}}),
+                            "\tBGP.as_path: 64500 {64501\n\t\t64502} 3\n"
+                            "\tBGP.community: (64500,1) [t]\n"
+                            "\t\t(64500,2) (64500,3)\n\t\t(64500,4)\n"
+                            "\tBGP.large_community: (65001, 1, 2)\n"
+                            "\t\t(65001, 1, 3)\n"
+                            "\tBGP.ext_community: (rt, 64500, 1)\n"
+                            "\t\t(generic, 0x43000000, 0x1)\n"}}),
+      // A socket of BIRD.
+      absl::StrReplaceAll(text, {{"BIRD", "0001 BIRD"},
+                                 {"Table master4", "1007-Table master4"},
+                                 {"\n", "\n "}}) +
+          "\n0000 \n",
+      absl::StrReplaceAll(text, {{"\nTable", "\n0000 \nTable"}}) + "0000",
       text.substr(text.find("0.0.0.0/0")),
   };
   for (const std::string& variant : variants) {
@@ -604,6 +645,8 @@ TEST(TextForms, NamesWhatIsWrongUnderBird) {
            "10.0.0.0/8 unicast [s 10:00] * (200)\n\tvia x on eth0\n\tdev e",
            "10.0.0.0/8 unicast [s 10:00] * (200)\n\tvia 10.0.0.1 on e mpls 7",
            "10.0.0.0/8 unicast [s 10:00] * (200)\n\tvia 0.0.0.0 on e",
+           "10.0.0.0/8 unicast [s 10:00] * (200)\n\tdev e\n\t\t(1,3)",
+           "10.0.0.0/8 unicast [s 10:00] * (200)\n\tdev e\n\tAS: 1\n\t(x",
            "10.0.0.1/8 blackhole [s 10:00] * (200)",
            "10.0.0.0/8-24 AS64500 [s 10:00] * (200)",
            "10.0.0.0/8 frob [s 10:00] * (200)",

@@ -595,7 +595,8 @@ TEST_F(PlanbctlObjectsTest, PrefixesAloneAndCsvTakeFlags) {
   EXPECT_THAT(Do("routes list --next_hop=5"), HasSubstr("2001:db8::/32"));
   Do("verify --next_hop=5 " + list);
   const std::string csv = Write("csv", "asn,net\n7,11.0.0.0/8\n");
-  Fails(2, "load " + csv, "--csv_columns");
+  Fails(2, "load " + csv, "CSV: give --csv_columns");
+  Fails(2, "load --csv_columns=net " + csv, "--next_hop");
   Do("routes replace --csv_columns=net,asn " + csv);
   EXPECT_THAT(Do("routes diff --csv_columns=net,asn " + csv), IsEmpty());
   EXPECT_THAT(Do("routes list"), StartsWith("11.0.0.0/8"));

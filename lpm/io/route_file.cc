@@ -24,10 +24,11 @@
 
 namespace planb {
 
-RouteFormat DetectRouteFormat(absl::string_view head) {
+RouteFormat DetectRouteFormat(absl::string_view head,
+                              const RouteFileOptions& options) {
   if (absl::StartsWith(head, kTableFileMagic)) return RouteFormat::kTableFile;
   if (StartsLikeMrt(head)) return RouteFormat::kMrt;
-  if (LooksLikeTextRoutes(head)) return RouteFormat::kText;
+  if (LooksLikeTextRoutes(head, options)) return RouteFormat::kText;
   return RouteFormat::kUnknown;
 }
 
@@ -241,7 +242,7 @@ absl::StatusOr<RouteFileReport> ReadRoutes(absl::string_view name,
   ByteReader in(*std::move(plain));
   RouteOutput out(name, options.strict, sink);
   const RouteFormat format =
-      DetectRouteFormat(in.Peek(kFormatProbe).substr(0, kFormatProbe));
+      DetectRouteFormat(in.Peek(kFormatProbe).substr(0, kFormatProbe), options);
   absl::Status status = ReadDetected(name, format, in, options, out);
   if (!status.ok()) {
     // A decompressor does not know the name.

@@ -42,7 +42,7 @@ struct RouteFileOptions {
   NextHopId next_hop = kNoRoute;
   // CSV: the names of the columns of the prefix, of the next hop (an id or a
   // gateway) and of the interface. The latter two may be left out. Without
-  // names CSV is refused.
+  // names CSV is refused; with them each text is CSV.
   std::vector<std::string> csv_columns;
 };
 
@@ -50,9 +50,10 @@ struct RouteFileOptions {
 //
 // Text: `#` and `;` start a comment. A byte order mark (UTF-8) is skipped. A
 // last line without a newline is a line. All lines have the form of the first
-// one that shows a form; others are malformed. So a text has ids, which it does
-// not describe, or gateways, which become next hops numbered in order of
-// appearance, and never both.
+// one that shows a form and is well-formed in it; others are malformed. If
+// there is none, the first one that shows a form counts. So a text has ids,
+// which it does not describe, or gateways, which become next hops numbered in
+// order of appearance, and never both.
 // - "PREFIX NEXTHOP": a prefix that Prefix::Parse accepts, and an id. Prefixes
 //   alone take RouteFileOptions::next_hop.
 // - "PREFIX via GATEWAY dev INTERFACE", either part alone, and all that
@@ -66,7 +67,8 @@ struct RouteFileOptions {
 //   routes ("*"). Others are ignored.
 // - "ADDRESS LENGTH AS", CAIDA's pfx2as: the AS number is the id. Of several,
 //   "1_2" or "1,2", the first counts.
-// - CSV with a header, by RouteFileOptions::csv_columns.
+// - CSV with a header, by RouteFileOptions::csv_columns. Rows without any field
+//   are skipped.
 // A prefix with several next hops is reported, and the last counts.
 //
 // MRT: each prefix gives one route, along the best of its paths in the whole
@@ -113,16 +115,18 @@ inline constexpr size_t kFormatProbe = 64 << 10;
 
 // The format of a file that starts with `head`: kFormatProbe bytes, or the
 // whole file. Text has no control characters, and one of its lines shows a form
-// of text, or all are blank or comments. MRT needs six bytes, a table file its
-// magic number.
-RouteFormat DetectRouteFormat(absl::string_view head);
+// of text, or all are blank or comments, or `options` name columns of CSV. MRT
+// needs six bytes, a table file its magic number.
+RouteFormat DetectRouteFormat(absl::string_view head,
+                              const RouteFileOptions& options = {});
 
 // What a file is that starts with `head` and that this library does not read,
 // such as "xz" or "JSON"; empty if that is not known.
 std::string NameOfOtherFormat(absl::string_view head);
 
 // True if DetectRouteFormat takes `head` for text unless it is something else.
-bool LooksLikeTextRoutes(absl::string_view head);
+bool LooksLikeTextRoutes(absl::string_view head,
+                         const RouteFileOptions& options);
 
 // A line longer than this, without its comment, is malformed.
 inline constexpr size_t kMaxTextLine = 4096;
@@ -142,8 +146,9 @@ absl::Status ConsumeNextHop(absl::Span<const absl::string_view>& words,
 
 // Reads a text to its end. The line in which the stream is known to be cut is
 // dropped, and a route of several lines with it. Errors: those of `in` save
-// DATA_LOSS, and those of `out`; INVALID_ARGUMENT for CSV with a header that
-// lacks `options.csv_columns`; RESOURCE_EXHAUSTED when the ids run out.
+// DATA_LOSS, and those of `out`; INVALID_ARGUMENT for CSV whose header lacks
+// `options.csv_columns`, and for CSV of prefixes alone without
+// `options.next_hop`; RESOURCE_EXHAUSTED when the ids run out.
 absl::Status ReadTextRoutes(ByteReader& in, const RouteFileOptions& options,
                             RouteOutput& out);
 

@@ -369,11 +369,11 @@ absl::StatusOr<Route> ParseOrigin(absl::string_view content) {
 class TextRoutes {
  public:
   // `options` and `out` must outlive this.
-  TextRoutes(Form form, const RouteFileOptions& options, RouteOutput& out)
-      : form_(form),
-        options_(options),
-        out_(out),
-        ids_(options.first_next_hop_id) {}
+  TextRoutes(const RouteFileOptions& options, RouteOutput& out)
+      : options_(options), out_(out), ids_(options.first_next_hop_id) {}
+
+  // REQUIRES: all lines before were blank or comments.
+  void SetForm(Form form) { form_ = form; }
 
   // Errors: those of the output; INVALID_ARGUMENT for the header of a CSV file.
   absl::Status OnLine(RecordPlace place, const Line& line) {
@@ -526,6 +526,11 @@ class TextRoutes {
   absl::Status OnCsvLine(RecordPlace place, absl::string_view content) {
     const auto fields = SplitCsv(content);
     if (columns_.empty()) return OnHeader(content, fields);
+    if (fields.has_value() &&
+        absl::c_all_of(
+            *fields, [](const std::string& field) { return field.empty(); })) {
+      return absl::OkStatus();
+    }
     if (!fields.has_value() || fields->size() != width_) {
       return Skip(place,
                   Malformed(content, "has other fields than the header"));
@@ -572,14 +577,19 @@ class TextRoutes {
     };
     if (options_.csv_columns.empty() || options_.csv_columns.size() > 3) {
       return refuse(
-          "CSV is read with "
-          "--csv_columns=PREFIX_COLUMN,NEXT_HOP_COLUMN[,INTERFACE_COLUMN]; its "
-          "header is");
+          "CSV: give --csv_columns=PREFIX_COLUMN,NEXT_HOP_COLUMN"
+          "[,INTERFACE_COLUMN], names of its header; its first line is");
+    }
+    if (options_.csv_columns.size() == 1 && options_.next_hop == kNoRoute) {
+      return refuse(
+          "a column of prefixes alone: give --next_hop; the header is");
+    }
+    if (!names.has_value()) {
+      return refuse("a quote is not closed in the header");
     }
     for (const std::string& name : options_.csv_columns) {
-      const auto at = names.has_value() ? absl::c_find(*names, name)
-                                        : options_.csv_columns.end();
-      if (!names.has_value() || at == names->end()) {
+      const auto at = absl::c_find(*names, name);
+      if (at == names->end()) {
         return refuse(absl::StrCat("no column \"", absl::CHexEscape(name),
                                    "\" in the header"));
       }
@@ -671,7 +681,7 @@ class TextRoutes {
     return out_.OnRoute(*route);
   }
 
-  const Form form_;
+  Form form_ = Form::kIds;
   const RouteFileOptions& options_;
   RouteOutput& out_;
   NextHopIds ids_;
@@ -713,37 +723,64 @@ std::optional<Form> FormOfLine(absl::string_view content, bool cut,
   return std::nullopt;
 }
 
-// True if `content` may be a header, and a route is in the line after it.
-bool IsCsv(absl::string_view content, absl::string_view rest) {
-  const bool names = absl::c_all_of(content, [](char c) {
-    return absl::ascii_isalnum(static_cast<unsigned char>(c)) ||
-           absl::StrContains(" _-.,\"", c);
-  });
-  if (!names || !absl::StrContains(content, ',')) return false;
-  const auto fields = SplitCsv(rest.substr(0, rest.find('\n')));
+// True if one of several fields of `row` is a prefix.
+bool HasPrefixField(absl::string_view row) {
+  const auto fields = SplitCsv(row);
   return fields.has_value() && fields->size() > 1 &&
          absl::c_any_of(*fields, [](const std::string& field) {
-           return StartsLikeRoute(field, false);
+           return StartsLikeRoute(field, false) && WordsOf(field).size() == 1;
          });
 }
 
+// True if `content` may be a row, or a header with a row after it. JSON has
+// commas too.
+bool IsCsv(absl::string_view content, absl::string_view rest) {
+  return absl::StrContains(content, ',') &&
+         !absl::StrContains("[{<", content.substr(0, 1)) &&
+         (HasPrefixField(content) ||
+          HasPrefixField(rest.substr(0, rest.find('\n'))));
+}
+
+// True if a text of `form` may have `line`.
+bool IsWellFormed(Form form, absl::string_view line,
+                  const RouteFileOptions& options) {
+  class : public RouteSink {
+    absl::Status OnNextHop(const NextHop&) override { return absl::OkStatus(); }
+    absl::Status OnRoute(const Route&) override { return absl::OkStatus(); }
+  } nothing;
+  RouteOutput out("", /*strict=*/true, nothing);
+  TextRoutes routes(options, out);
+  routes.SetForm(form);
+  return routes
+      .OnLine({}, {.text = line.substr(0, kMaxTextLine),
+                   .too_long = line.size() > kMaxTextLine})
+      .ok();
+}
+
 // The form of a text that starts with `head`: that of the first line that shows
-// one. Without one, `*says_something` tells whether there are lines.
-std::optional<Form> FormOf(absl::string_view head, bool* says_something) {
-  head = WithoutByteOrderMark(head);
+// one and is well-formed in it, else of the first that shows one. Without any,
+// `*says_something` tells whether there are lines.
+std::optional<Form> FormOf(absl::string_view head,
+                           const RouteFileOptions& options,
+                           bool* says_something) {
   *says_something = false;
+  if (!options.csv_columns.empty()) return Form::kCsv;
+  head = WithoutByteOrderMark(head);
+  std::optional<Form> first;
   while (!head.empty()) {
     const size_t end = head.find('\n');
     const bool cut = end == absl::string_view::npos;
-    const absl::string_view content = TextLineContent(head.substr(0, end));
+    const absl::string_view line = head.substr(0, end);
+    const absl::string_view content = TextLineContent(line);
     head.remove_prefix(cut ? head.size() : end + 1);
     if (content.empty()) continue;
     if (!*says_something && IsCsv(content, head)) return Form::kCsv;
-    const std::optional<Form> form = FormOfLine(content, cut, head);
-    if (form.has_value()) return form;
     *says_something = true;
+    const std::optional<Form> form = FormOfLine(content, cut, head);
+    if (form.has_value() && IsWellFormed(*form, line, options)) return form;
+    if (!first.has_value()) first = form;
   }
-  return std::nullopt;
+  return first;
 }
 
 bool IsText(absl::string_view bytes) {
@@ -809,15 +846,23 @@ absl::Status ReadTextRoutes(ByteReader& in, const RouteFileOptions& options,
   if (options.next_hop == kUndecided) {
     return Malformed(absl::StrCat(options.next_hop), "is no next hop");
   }
-  const absl::string_view head = in.Peek(kFormatProbe).substr(0, kFormatProbe);
-  bool says_something = false;
-  Form form = FormOf(head, &says_something).value_or(Form::kIds);
-  if (!options.csv_columns.empty()) form = Form::kCsv;
-  in.Consume(head.size() - WithoutByteOrderMark(head).size());
-  TextRoutes routes(form, options, out);
+  const absl::string_view start = in.Peek(3);
+  in.Consume(start.size() - WithoutByteOrderMark(start).size());
+  TextRoutes routes(options, out);
+  bool has_form = false;
   RecordPlace place;
   for (;;) {
     place = {in.offset(), place.line + 1};
+    if (!has_form) {
+      const absl::string_view head =
+          in.Peek(kFormatProbe).substr(0, kFormatProbe);
+      has_form = !TextLineContent(head.substr(0, head.find('\n'))).empty();
+      bool says_something = false;
+      if (has_form) {
+        routes.SetForm(
+            FormOf(head, options, &says_something).value_or(Form::kIds));
+      }
+    }
     const Line line = NextLine(in);
     const bool last = !line.terminated && !line.too_long;
     // What the stream breaks off in is dropped.
@@ -832,10 +877,12 @@ absl::Status ReadTextRoutes(ByteReader& in, const RouteFileOptions& options,
   }
 }
 
-bool LooksLikeTextRoutes(absl::string_view head) {
+bool LooksLikeTextRoutes(absl::string_view head,
+                         const RouteFileOptions& options) {
   bool says_something = false;
   return IsText(WithoutByteOrderMark(head)) &&
-         (FormOf(head, &says_something).has_value() || !says_something);
+         (FormOf(head, options, &says_something).has_value() ||
+          !says_something);
 }
 
 }  // namespace planb

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <random>
@@ -504,6 +505,56 @@ TEST(TextForms, EncapsulatedRoutesAreIgnored) {
               ElementsAre(Pair("encapsulated route", 4)));
 }
 
+TEST(TextForms, TheFirstWellFormedLineShowsTheForm) {
+  const struct {
+    std::string text;
+    std::string meaning;
+  } kCases[] = {
+      {"10.0.0.0/8\n11.0.0.0/8 via 192.0.2.1\n", "11.0.0.0/8 192.0.2.1"},
+      {"10.0.0.0/33 7\n11.0.0.0/8 dev e\n", "11.0.0.0/8 %e"},
+      {"10.0.0.0/8 via 192.0.2.300\n11.0.0.0/8 7\n", "11.0.0.0/8 #7"},
+      {"10.0.0.0/8 via ::\n11.0.0.0 8 7\n", "11.0.0.0/8 #7"},
+      {"10.0.0.1 8 7\n11.0.0.0/8 blackhole [s 10:00] * (200)\n",
+       "11.0.0.0/8 blackhole"},
+      {"10.0.0.1/8 blackhole [s 10:00] * (200)\n11.0.0.0/8 7\n",
+       "11.0.0.0/8 #7"},
+      {absl::StrCat("10.0.0.0/8", std::string(5000, ' '),
+                    "7\n11.0.0.0/8 dev e\n"),
+       "11.0.0.0/8 %e"},
+  };
+  for (const auto& [text, meaning] : kCases) {
+    const Reading reading = ReadForm(text);
+    EXPECT_THAT(Meanings(reading), ElementsAre(meaning)) << text;
+    EXPECT_EQ(reading.report.malformed, 1U) << text;
+  }
+  EXPECT_THAT(ReadForm("10.0.0.0/8 x\n11.0.0.0/8 via y\n").status.message(),
+              HasSubstr("F:1: all 2 lines are malformed: \"x\": "));
+  // A prefix alone is well-formed if it has a next hop.
+  EXPECT_THAT(Meanings(ReadForm("10.0.0.0/8\n11.0.0.0/8 via 192.0.2.1\n",
+                                {.next_hop = 9})),
+              ElementsAre("10.0.0.0/8 #9"));
+}
+
+TEST(TextForms, CommentsOfAnyLengthShowNoForm) {
+  const std::string comments[] = {
+      absl::StrCat("#", std::string(kFormatProbe, '-'), "\n"),
+      absl::StrReplaceAll(std::string(kFormatProbe, '-'), {{"-", "# -\n\n"}}),
+      std::string(kFormatProbe, '\n'),
+  };
+  for (const std::string& comment : comments) {
+    const Reading reading = ReadAny(absl::StrCat(
+        "\xef\xbb\xbf", comment, "10.0.0.0/8 via 192.0.2.1 dev e\noops\n"));
+    EXPECT_THAT(Meanings(reading), ElementsAre("10.0.0.0/8 192.0.2.1%e"));
+    ASSERT_EQ(reading.report.problems.size(), 1U);
+    EXPECT_EQ(reading.report.problems[0].line,
+              2U + std::count(comment.begin(), comment.end(), '\n'));
+    EXPECT_THAT(ReadAny(comment + "net,asn\n10.0.0.0/8,7\n",
+                        {.strict = true, .csv_columns = {"net", "asn"}})
+                    .Lines(),
+                ElementsAre("10.0.0.0/8 7"));
+  }
+}
+
 TEST(TextForms, NamesWhatIsWrongWithAGateway) {
   const struct {
     std::string line;
@@ -716,6 +767,63 @@ TEST(TextForms, CsvWithoutNamesOrTheirColumnsIsRefused) {
   EXPECT_THAT(other.status.message(), HasSubstr("no column \"as\""));
 }
 
+TEST(TextForms, WithNamesOfColumnsAnyTextIsCsv) {
+  const std::string headers[] = {
+      "network,rate (Mbit/s),asn", "network,L\xc3\xa4nge,asn",
+      "network,L\xe4nge,asn",      "network,\"a \"\"b\"\", c\",asn",
+      "network,10.0.0.0/8,asn",    "network,[x],asn",
+      "{x}\t@,network,x,asn",
+  };
+  const RouteFileOptions options = {.strict = true,
+                                    .csv_columns = {"network", "asn"}};
+  RouteFileOptions allow_empty = options;
+  allow_empty.allow_empty = true;
+  for (const std::string& header : headers) {
+    const std::string first = header[0] == '{' ? "0," : "";
+    EXPECT_THAT(
+        ReadForm(absl::StrCat(header, "\n", first, "10.0.0.0/8,1,7\n"), options)
+            .Lines(),
+        ElementsAre("10.0.0.0/8 7"))
+        << header;
+    // A header alone is a file with nothing in it.
+    for (const std::string end : {"", "\n", "\n\n"}) {
+      EXPECT_EQ(ReadForm(header + end, allow_empty).Summary(),
+                "0 routes, 0 hops");
+      const absl::Status status = ReadForm(header + end, options).status;
+      EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+      EXPECT_THAT(status.message(), HasSubstr("--allow_empty"));
+    }
+  }
+  EXPECT_THAT(ReadForm("network,\"a\nb\",asn\n10.0.0.0/8,1,7\n", options)
+                  .status.message(),
+              HasSubstr("a quote is not closed in the header"));
+}
+
+TEST(TextForms, EmptyRowsOfCsvAreSkipped) {
+  EXPECT_THAT(ReadForm("network,asn\n,\n10.0.0.0/8,7\n , \n\"\",\n,,,\n",
+                       {.strict = true, .csv_columns = {"network", "asn"}})
+                  .Lines(),
+              ElementsAre("10.0.0.0/8 7"));
+}
+
+TEST(TextForms, CsvOfPrefixesAloneTakesANextHop) {
+  const absl::Status status =
+      ReadForm("network\n10.0.0.0/8\n", {.csv_columns = {"network"}}).status;
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  EXPECT_THAT(status.message(), HasSubstr("give --next_hop"));
+}
+
+TEST(TextForms, CsvWithoutAHeaderIsNamed) {
+  for (const std::string text :
+       {"10.0.0.0/8,US,,\n11.0.0.0/8,US,,\n", "\"10.0.0.0/8\",7",
+        "7, 2001:db8::/32\n", "# a comment\n10.0.0.0/8, 7\n",
+        "network,rate (Mbit/s)\n10.0.0.0/8,7\n"}) {
+    const absl::Status status = ReadForm(text).status;
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    EXPECT_THAT(status.message(), HasSubstr("F: CSV: give --csv_columns"));
+  }
+}
+
 TEST(TextForms, APrefixTwiceWithDifferentNextHopsIsReported) {
   const Reading reading =
       ReadForm("192.0.2.0/24 1\n10.0.0.0/8 1\n192.0.2.0/24 1\n192.0.2.0/24 2\n",
@@ -787,7 +895,7 @@ TEST(DetectRouteFormat, KnowsEachFormatAndNoOther) {
         "; pyasn\n::/0 1\n", "\xef\xbb\xbf::/0 1\n", "\xef\xbb\xbf",
         "10.0.0.0/8 via 192.0.2.1\n", "default dev e\n", "throw ::/0\n",
         "10.0.0.0/8\n\tnexthop dev e\n", "Table master4:\n", "1007-Table t:\n",
-        "192.0.2.0\t24\t1\n", "a,b\n192.0.2.0/24,1\n",
+        "192.0.2.0\t24\t1\n", "a,b\n192.0.2.0/24,1\n", "10.0.0.0/8,US,,\n",
         "10.0.0.0/8 via 10.0.0.1 on e [s 10:00] * (1)\n",
         "a heading\n\n::/0 1\n",  // will be counted as malformed
                                   // The file is cut in its first line.
@@ -800,8 +908,8 @@ TEST(DetectRouteFormat, KnowsEachFormatAndNoOther) {
        {"{\"prefix\": \"2001:db8::/32\"}\n", "<html>\n</html>\n",
         "prefix,nexthop\n", "127.0.0.1 localhost\n",
         "[\"a\",\n\"10.0.0.0/8\",\n", "default settings\n",
-        "10.0.0.0 192.0.2.1 255.0.0.0 UG 0\n", "10.0.0.0/8,US,,\n", "hello",
-        "dead beef\n", "#!/bin/sh\nexit 0\n",
+        "10.0.0.0 192.0.2.1 255.0.0.0 UG 0\n", "hello",
+        "[\"a\", \"10.0.0.0/8\", \"b\"]", "dead beef\n", "#!/bin/sh\nexit 0\n",
         "\x7f"
         "ELF",
         std::string("::/0 1\n\0", 8), std::string("\0\0\0", 3),

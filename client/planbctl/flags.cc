@@ -68,6 +68,19 @@ absl::Span<const Word<ColorWhen>> WordsFor(ColorWhen) {
   return kWords;
 }
 
+std::string AbslUnparseFlag(OptionalNextHop next_hop) {
+  return absl::StrCat(next_hop.id);
+}
+
+bool AbslParseFlag(absl::string_view text, OptionalNextHop* next_hop,
+                   std::string* error) {
+  const std::optional<NextHopId> id =
+      text == "0" ? kNoRoute : ParseNextHopId(text);
+  *error = "must be a number of 0..4294967294, without a sign or leading zeros";
+  next_hop->id = id.value_or(kNoRoute);
+  return id.has_value();
+}
+
 }  // namespace planb::client
 
 ABSL_FLAG(std::string, table, "",

@@ -19,6 +19,7 @@
 #include "absl/types/span.h"
 #include "client/load/trace.h"
 #include "lpm/address.h"
+#include "lpm/prefix.h"
 #include "lpm/synthetic/traffic.h"
 #include "planb/v1/route_table.pb.h"
 
@@ -76,6 +77,15 @@ bool AbslParseFlag(absl::string_view text, Choice<Value>* choice,
   return false;
 }
 
+// The id of a next hop; 0: none is given.
+struct OptionalNextHop {
+  NextHopId id = kNoRoute;
+};
+
+std::string AbslUnparseFlag(OptionalNextHop next_hop);
+bool AbslParseFlag(absl::string_view text, OptionalNextHop* next_hop,
+                   std::string* error);
+
 }  // namespace planb::client
 
 // Of every command. session.cc has the others.
@@ -109,6 +119,6 @@ ABSL_DECLARE_FLAG(std::string, routes);
 ABSL_DECLARE_FLAG(bool, allow_empty);
 ABSL_DECLARE_FLAG(uint64_t, ipv4);
 ABSL_DECLARE_FLAG(uint64_t, seed);
-ABSL_DECLARE_FLAG(uint32_t, next_hop);
+ABSL_DECLARE_FLAG(planb::client::OptionalNextHop, next_hop);
 
 #endif  // PLANB_CLIENT_PLANBCTL_FLAGS_H_

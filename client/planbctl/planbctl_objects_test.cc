@@ -588,6 +588,21 @@ TEST_F(PlanbctlObjectsTest, NothingIsReachedViaTheUnspecifiedAddress) {
   EXPECT_THAT(Do("nexthop list"), IsEmpty());
 }
 
+TEST_F(PlanbctlObjectsTest, TheNextHopOfPrefixesAloneIsAnId) {
+  const std::string list = Write("list", "10.0.0.0/8\n");
+  for (const char* id : {"007", "+7", "-7", "0x7", "7x", "4294967295"}) {
+    for (const char* command : {"load ", "routes list "}) {
+      Fails(2,
+            absl::StrCat(command, "--next_hop=", id,
+                         command[0] == 'l' ? " " + list : ""),
+            "4294967294");
+    }
+  }
+  Fails(1, "load --next_hop=0 " + list, "--next_hop");
+  Do("load --next_hop=4294967294 " + list);
+  EXPECT_THAT(Do("routes list --next_hop=0"), StartsWith("10.0.0.0/8"));
+}
+
 TEST_F(PlanbctlObjectsTest, PrefixesAloneAndCsvTakeFlags) {
   const std::string list = Write("list", "10.0.0.0/8\n2001:db8::/32");
   Fails(2, "routes replace " + list, "--next_hop");

@@ -16,7 +16,7 @@
 ABSL_FLAG(uint32_t, next_hops, 64,
           "Synthetic routes use the next hops 1 to this.");
 
-ABSL_FLAG(uint32_t, next_hop, 0,
+ABSL_FLAG(planb::client::OptionalNextHop, next_hop, {},
           "routes list: only routes to this next hop; 0: all. Others: the next "
           "hop of prefixes that stand alone in FILE; 0: these are malformed.");
 ABSL_FLAG(std::vector<std::string>, csv_columns, {},
@@ -50,7 +50,7 @@ absl::StatusOr<RouteFileReport> ReadRoutes(const std::string& path,
       planb::ReadRoutes(path, std::move(source),
                         {.strict = strict,
                          .allow_empty = absl::GetFlag(FLAGS_allow_empty),
-                         .next_hop = absl::GetFlag(FLAGS_next_hop),
+                         .next_hop = absl::GetFlag(FLAGS_next_hop).id,
                          .csv_columns = absl::GetFlag(FLAGS_csv_columns)},
                         sink);
   if (report.ok()) ReportProblems(path, *report, ProblemCounts(*report));

@@ -54,7 +54,7 @@ ExitCode List(const Arguments& arguments) {
   const auto match = absl::GetFlag(FLAGS_match);
   v1::ListRoutesRequest request;
   request.set_table(absl::GetFlag(FLAGS_table));
-  request.set_next_hop_id(absl::GetFlag(FLAGS_next_hop));
+  request.set_next_hop_id(absl::GetFlag(FLAGS_next_hop).id);
   if (arguments.empty()) {
     if (match.has_value()) return FailUsage("--match needs a prefix");
   } else {

@@ -133,8 +133,7 @@ void BatchStream::Answer(const TableRef& table, BatchReader& reader) {
       batch.request.want_prefix_lengths && !table->fib_options().prefix_lengths;
   if (!slowly || batch.addresses <= kPrefixStep) {
     const auto snapshot = table->Read();
-    const BatchReply reply =
-        AnswerReply(*snapshot, worker_.context().kernel, batch);
+    BatchReply reply = AnswerReply(*snapshot, worker_.context().kernel, batch);
     if (reply.lengths != nullptr) {
       AnswerLengths(*snapshot, batch, 0, batch.addresses, reply.lengths);
     }
@@ -171,22 +170,24 @@ bool BatchStream::FindLengths(Lengths& lengths) {
   return false;
 }
 
-void BatchStream::Answered(const Batch& batch, const BatchReply& reply) {
+void BatchStream::Answered(const Batch& batch, BatchReply& reply) {
   worker_.Answered(call_, batch.request.table, batch.request.request_id,
                    received_, batch.addresses, reply.misses);
-  Reply(reply.bytes);  // a buffer cannot be moved
+  Reply(reply.bytes);
 }
 
 void BatchStream::Fail(const absl::Status& error, uint64_t request_id,
                        uint64_t generation) {
   worker_.Refused(error);
-  Reply(ErrorReply(error, request_id, generation));
+  grpc::ByteBuffer reply = ErrorReply(error, request_id, generation);
+  Reply(reply);
 }
 
-void BatchStream::Reply(grpc::ByteBuffer reply) {
+void BatchStream::Reply(grpc::ByteBuffer& reply) {
   request_.Clear();  // its memory may be large
   reply_bytes_ += reply.Length();
-  replies_.push_back(std::move(reply));
+  // A buffer that is moved is copied.
+  replies_.emplace_back().Swap(&reply);
 }
 
 void BatchStream::Proceed() {

@@ -64,10 +64,11 @@ class BatchStream final : public std::enable_shared_from_this<BatchStream> {
   };
   // Finds some of them, and replies after the last; false if none is left.
   bool FindLengths(Lengths& lengths);
-  void Answered(const Batch& batch, const BatchReply& reply);
+  void Answered(const Batch& batch, BatchReply& reply);
   void Fail(const absl::Status& error, uint64_t request_id,
             uint64_t generation);
-  void Reply(grpc::ByteBuffer reply);
+  // Takes the contents of `reply`.
+  void Reply(grpc::ByteBuffer& reply);
   // Starts the next read, write or end of the call, as far as possible.
   void Proceed();
   // Counts the time for which reading is held back.

@@ -908,6 +908,7 @@ TEST_F(EtcdStoreTest, ATableThatIsReplacedFails) {
     EXPECT_EQ(
         ErrorReason(table->Apply(Changes({Announce("::/0", 2)})).status()),
         "STORE_CORRUPT");
+    EXPECT_TRUE(table->AwaitVisible(1, SteadyAfter(kPatience)).ok());
     EXPECT_EQ(table->visible(), 1U);
   }
   EXPECT_EQ(node.tables.All().size(), 2U);

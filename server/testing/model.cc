@@ -377,7 +377,7 @@ NextHop RandomObject(NextHopId id, Random& random) {
   NextHop next_hop;
   next_hop.id = id;
   if (Chance(random, 50)) {
-    next_hop.gateway = Address::V4(static_cast<uint32_t>(Below(random, 3)));
+    next_hop.gateway = Address::V4(static_cast<uint32_t>(1 + Below(random, 3)));
   }
   next_hop.interface = absl::StrCat("eth", Below(random, 2));
   next_hop.weight = static_cast<uint32_t>(1 + Below(random, 2));

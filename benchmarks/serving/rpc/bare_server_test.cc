@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "benchmarks/serving/rpc/ping.h"
 #include "benchmarks/serving/rpc/workload.h"
 #include "client/batch_lookup.h"
 #include "client/channel.h"
@@ -94,28 +93,6 @@ TEST_P(BareServerTest, RefusesWhatItCannotAnswer) {
             absl::StatusCode::kInvalidArgument);
 }
 
-TEST_P(BareServerTest, Echoes) {
-  Start(EchoHandler());
-  for (const bool stream : {false, true}) {
-    for (const bool spin : {false, true}) {
-      const auto result =
-          Ping(channel_, {.stream = stream,
-                          .spin = spin,
-                          .request = "as good as any",
-                          .check =
-                              [](absl::string_view reply) {
-                                EXPECT_EQ(reply, "as good as any");
-                                return absl::OkStatus();
-                              },
-                          .warm_up = absl::Milliseconds(2),
-                          .duration = absl::Milliseconds(20)});
-      ASSERT_TRUE(result.ok()) << result.status();
-      EXPECT_GE(result->latency.count(), 1u);
-      EXPECT_GE(result->elapsed, absl::Milliseconds(20));
-    }
-  }
-}
-
 INSTANTIATE_TEST_SUITE_P(Styles, BareServerTest,
                          ::testing::Values("callback", "async", "async_spin",
                                            "sync"));
@@ -131,15 +108,6 @@ TEST(BareServer, SaysWhatIsWrong) {
         absl::StatusCode::kUnavailable)
         << style;
   }
-}
-
-TEST(Ping, SaysHowTheCallEnded) {
-  const auto server = *BareServer::Start("async", {"127.0.0.1:0"},
-                                         [](auto&, auto&) { return false; });
-  const auto channel = *client::MakeChannel(
-      absl::StrCat("127.0.0.1:", server->port(0)), {.own_connection = true});
-  EXPECT_EQ(Ping(channel, {.stream = true, .request = "x"}).status().code(),
-            absl::StatusCode::kInvalidArgument);
 }
 
 }  // namespace

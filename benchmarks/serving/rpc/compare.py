@@ -4,7 +4,6 @@
 """Measures lookups over gRPC beside what they are compared with, in turns.
 
     benchmarks/serving/rpc/compare.py throughput --routes=FILE --out=DIR
-    benchmarks/serving/rpc/compare.py latency    --routes=FILE --out=DIR
     benchmarks/serving/rpc/compare.py scale      --routes=FILE --out=DIR
     benchmarks/serving/rpc/compare.py load       --routes=FILE --out=DIR
 
@@ -30,7 +29,7 @@ BATCHES = (1, 32, 256, 1024, 4096, 16384, 65536)
 
 def row_of(said):
     """The columns that a client's JSON fills."""
-    lookups = float(said.get("lookups", said.get("calls", 0)))
+    lookups = float(said["lookups"])
     seconds = float(said["seconds"])
     row = {
         "seconds": seconds,
@@ -55,7 +54,7 @@ def say(row):
         " ".join(
             str(row.get(key, ""))
             for key in ("repeat", "kind", "transport", "form", "batch",
-                        "variant", "streams", "connections")
+                        "streams", "connections")
             if row.get(key, "") != ""
         )
         + f": {row['lookups_per_second'] / 1e6:.3f} M/s",
@@ -102,23 +101,6 @@ def throughput(args, all_of, writer):
                              depth=depth, repeat=repeat)
 
 
-def latency(args, all_of, writer):
-    servers = [*contenders.ECHOES, "server", "server_spin"]
-    placements = {"split": False, "same": True}
-    for repeat in range(args.repeats):
-        for placement, same_core in placements.items():
-            for method in ("unary", "stream"):
-                for wait in ("block", "spin"):
-                    for name in servers:
-                        spins = wait == "spin" or name.endswith("_spin")
-                        if same_core and spins:
-                            continue  # one would keep the other from running
-                        said = all_of.ping(name, method, wait, same_core)
-                        take(writer, said, experiment="latency", kind=name,
-                             batch=1, depth=1, repeat=repeat,
-                             variant=f"{method}/{wait}/{placement}")
-
-
 def scale(args, all_of, writer):
     everywhere = sorted(os.sched_getaffinity(0))
     batch = args.batches[0]
@@ -163,7 +145,6 @@ def load(args, all_of, writer):
 
 EXPERIMENTS = {
     "throughput": throughput,
-    "latency": latency,
     "scale": scale,
     "load": load,
 }
@@ -234,9 +215,6 @@ def parse(argv):
     parser.add_argument("--client_cpus", type=listed(int), default=[1])
     parser.add_argument("--server_args", type=str.split, default=[],
                         help="more flags of planb_server")
-    parser.add_argument("--spin_args", type=str.split,
-                        default=["--lookup_spin=1s"],
-                        help="latency: flags that make it poll busily")
     parser.add_argument("--bin", default="bazel-bin")
     args = parser.parse_args(argv)
     if not args.generate and not args.routes:

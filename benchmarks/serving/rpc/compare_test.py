@@ -88,20 +88,6 @@ class RecordsTest(unittest.TestCase):
             self.assertEqual(records.read(path),
                              [rows[0], rows[3], rows[1], rows[2]])
 
-    def test_the_fastest_echo_is_the_measure_of_latency(self):
-        def ping(kind, p50):
-            return row(kind, 0, 1.0, experiment="latency", batch=1, depth=1,
-                       variant="unary/block/split", latency_us_p50=p50)
-
-        _, entries = records.summary("latency", [
-            ping("echo_callback", 60.0), ping("echo_async", 50.0),
-            ping("echo_async_spin", 20.0), ping("echo_sync", 70.0),
-            ping("server", 55.0),
-        ])
-        server = next(e for e in entries if e["kind"] == "server")
-        self.assertAlmostEqual(server["of_fastest_echo"], 55 / 20)
-        self.assertAlmostEqual(server["of_fastest_sleeping_echo"], 55 / 50)
-
     def test_cells(self):
         self.assertEqual(records.cell(None), "")
         self.assertEqual(records.cell(123456789.0, 1e-6), "123")
@@ -150,14 +136,6 @@ class CompareTest(unittest.TestCase):
             self.assertGreater(row["lookups"], 0, row["kind"])
         self.assert_cpu(rows)
         self.assertIn("| unix | full | 256 | server |", table)
-
-    def test_latency(self):
-        rows, table = self.run_compare("latency", "--repeats=1")
-        kinds = {row["kind"] for row in rows}
-        self.assertEqual(len(kinds), 6)
-        for row in rows:
-            self.assertGreater(row["latency_us_p50"], 0)
-        self.assertIn("unary/block/same", table)
 
     def test_scale(self):
         rows, _ = self.run_compare(

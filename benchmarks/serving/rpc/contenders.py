@@ -31,13 +31,11 @@ LOOKUPS = {
 }
 SOCKETS = ("socket", "socket_spin", "socket_deep")
 
-SLEEPING_ECHOES = ("echo_callback", "echo_async", "echo_sync")
-ECHOES = (*SLEEPING_ECHOES, "echo_async_spin")
+START_SECONDS = 60
 
 
 def depth_for(batch):
     return DEPTHS.get(batch) or max(3, min(256, 32768 // batch))
-START_SECONDS = 60
 
 
 def bound_to(cpus):
@@ -188,8 +186,8 @@ class Contenders:
 
     def _argv(self, name, cpus):
         bare = self.program("benchmarks/serving/rpc/bare")
-        if name in ("server", "server_spin"):
-            argv = [
+        if name == "server":
+            return [
                 self.program("server/planb_server"),
                 "--metrics_address=",
                 "--log_level=warning",
@@ -198,15 +196,10 @@ class Contenders:
                 *self.table(),
                 *self._args.server_args,
             ]
-            spin = self._args.spin_args if name == "server_spin" else []
-            return argv + spin
         if name in ("socket", "socket_spin"):
             argv = [self.program("benchmarks/serving/rpc/socket_baseline"), *self.table()]
             argv += ["--server_cpu=-1"]
             return argv + (["--spin"] if name == "socket_spin" else [])
-        if name in ECHOES:
-            style = name[len("echo_") :]
-            return [bare, "--work=echo", f"--style={style}"]
         return [bare, "--work=lookup", f"--style={name}", *self.table()]
 
     def ask(self, kind, transport, form, batch, depth, **more):
@@ -268,22 +261,3 @@ class Contenders:
         if check:
             argv.append("--check")
         return argv
-
-    def ping(self, name, method, wait, same_core):
-        """One repeat of one address in flight; what its client says."""
-        server = self.server(name)
-        argv = [
-            self.program("benchmarks/serving/rpc/ping_server"),
-            f"--server={server.addresses['unix']}",
-            f"--server_pid={server.pid}",
-            f"--method={method}",
-            f"--wait={wait}",
-            f"--seconds={self._args.seconds}",
-            f"--warm_up_seconds={self._args.warm_up}",
-        ]
-        if name in ECHOES:
-            argv.append("--echo")
-        args = self._args
-        cpus = args.server_cpus if same_core else args.client_cpus
-        with server:
-            return run_client(argv, cpus, server.pid)

@@ -17,11 +17,11 @@ import json
 import statistics
 import sys
 
-from contenders import ECHOES, SOCKETS, SLEEPING_ECHOES
+from contenders import SOCKETS
 
 # The columns of every file of repeats, in this order.
 COLUMNS = [
-    "experiment",  # throughput, latency, scale or load
+    "experiment",  # throughput, scale or load
     "kind",  # what was measured: server, async, socket, ...
     "transport",  # unix or tcp
     "form",  # full or upper
@@ -29,7 +29,6 @@ COLUMNS = [
     "depth",  # batches in flight on each stream
     "streams",
     "connections",
-    "variant",  # latency: method/wait/placement
     "offered",  # load: lookups a second asked for
     "repeat",  # the turn
     "seconds",
@@ -55,11 +54,10 @@ CASE = [
     "depth",
     "streams",
     "connections",
-    "variant",
     "offered",
 ]
 
-TEXTS = ("experiment", "kind", "transport", "form", "variant")
+TEXTS = ("experiment", "kind", "transport", "form")
 
 
 class Writer:
@@ -199,30 +197,16 @@ def summary(experiment, rows):
     """A table in Markdown, and its entries."""
     column, against, order, columns = SUMMARIES[experiment]
     entries = summarize(rows, column, against)
-    if experiment == "latency":
-        compare_with_echoes(entries)
     lines = [[cell_of(entry) for _, cell_of in columns]
              for entry in sorted(entries, key=order)]
     return markdown([header for header, _ in columns], lines), entries
 
 
-def compare_with_echoes(entries):
-    """How much slower each server is than the fastest echo of its variant."""
-    for name, kinds in (("of_fastest_echo", ECHOES),
-                        ("of_fastest_sleeping_echo", SLEEPING_ECHOES)):
-        for entry in entries:
-            echo = min((e for e in entries if e["kind"] in kinds
-                        and e["variant"] == entry["variant"]),
-                       key=lambda e: e["median"])
-            entry[name] = (1.0 if entry is echo
-                           else entry["ratios"][echo["kind"]])
-
-
 # Columns of a table: a header, and what makes the cell of an entry.
 
 
-def text(key, header=None):
-    return header or key, lambda entry: entry[key]
+def text(key):
+    return key, lambda entry: entry[key]
 
 
 def whole(key):
@@ -257,15 +241,6 @@ SUMMARIES = {
          *map(share, SOCKETS), *CPU,
          number("batch p50 us", "latency_us_p50"),
          number("p99 us", "latency_us_p99"))),
-    "latency": (
-        "latency_us_p50", ECHOES, lambda e: e["variant"],
-        (text("variant", "method/client/cores"), text("kind", "server"),
-         number("p50 us", "median"), spread(),
-         number("p99 us", "latency_us_p99"),
-         number("p50 of the fastest echo's", "of_fastest_echo"),
-         number("of the fastest that sleeps", "of_fastest_sleeping_echo"),
-         number("client CPU us/call", "client_cpu_us_per_lookup"),
-         number("server CPU us/call", "server_cpu_us_per_lookup"))),
     "scale": (
         RATE, (), lambda e: 0,
         (text("transport"), whole("batch"), whole("streams"),

@@ -50,10 +50,7 @@ def save(figure, path, dpi=72, colours=48):
 # The same colours in every picture: the server's own, then greys for sockets.
 LOOKS = {
     "server": {"color": "#c0392b", "marker": "o", "linewidth": 2},
-    "async": {"color": "#2980b9", "marker": "s"},
-    "callback": {"color": "#27ae60", "marker": "^"},
-    "sync": {"color": "#8e44ad", "marker": "v"},
-    "async_spin": {"color": "#16a085", "marker": "d"},
+    "bare": {"color": "#2980b9", "marker": "s"},
     "socket": {"color": "#555555", "marker": ".", "linestyle": ":"},
     "socket_spin": {"color": "#888888", "marker": ".", "linestyle": "--"},
     "socket_deep": {"color": "#000000", "marker": ".", "linestyle": "-."},

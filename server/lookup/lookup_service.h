@@ -4,8 +4,8 @@
 // which cores they run, and how they wait.
 //
 // There is one completion queue and one thread for each core. This is faster
-// than gRPC's callback and synchronous interfaces (benchmarks/serving/rpc), and
-// faster than two threads for each core.
+// than gRPC's callback and synchronous interfaces, and faster than two threads
+// for each core.
 
 #ifndef PLANB_SERVER_LOOKUP_LOOKUP_SERVICE_H_
 #define PLANB_SERVER_LOOKUP_LOOKUP_SERVICE_H_

@@ -2,14 +2,12 @@
 
 // Runs a bare gRPC server until SIGTERM or SIGINT.
 //
-//   bare --style=async --work=echo --listen=unix:///tmp/bare.sock
-//   bare --style=callback --work=lookup --routes=FILE --listen=127.0.0.1:50052
+//   bare --routes=FILE --listen=127.0.0.1:50052
 
 #include <pthread.h>
 #include <signal.h>
 
 #include <cstdio>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -21,9 +19,6 @@
 #include "benchmarks/serving/rpc/bare_server.h"
 #include "benchmarks/serving/rpc/workload.h"
 
-ABSL_FLAG(std::string, style, "async", "callback, async, async_spin or sync.");
-ABSL_FLAG(std::string, work, "echo",
-          "echo: the request is the answer; lookup: BatchLookup looks up.");
 ABSL_FLAG(std::vector<std::string>, listen, {"unix:///tmp/planb_bare.sock"},
           "Where: unix:///path or host:port.");
 ABSL_FLAG(std::string, routes, "", "The table: a file of any format known.");
@@ -46,22 +41,12 @@ int Main() {
   sigaddset(&signals, SIGINT);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
 
-  std::unique_ptr<const Fib> fib;
-  Handler handler = EchoHandler();
-  if (absl::GetFlag(FLAGS_work) == "lookup") {
-    const auto routes =
-        LoadRoutes(absl::GetFlag(FLAGS_routes), absl::GetFlag(FLAGS_generate));
-    if (!routes.ok()) return Refuse(routes.status());
-    auto built = Fib::Build(Family::kIpv6, *routes);
-    if (!built.ok()) return Refuse(built.status());
-    fib = *std::move(built);
-    handler = LookupHandler(*fib);
-  } else if (absl::GetFlag(FLAGS_work) != "echo") {
-    return Refuse(absl::InvalidArgumentError("--work is echo or lookup"));
-  }
-  const auto server =
-      BareServer::Start(absl::GetFlag(FLAGS_style), absl::GetFlag(FLAGS_listen),
-                        std::move(handler));
+  const auto routes =
+      LoadRoutes(absl::GetFlag(FLAGS_routes), absl::GetFlag(FLAGS_generate));
+  if (!routes.ok()) return Refuse(routes.status());
+  const auto fib = Fib::Build(Family::kIpv6, *routes);
+  if (!fib.ok()) return Refuse(fib.status());
+  const auto server = BareServer::Start(absl::GetFlag(FLAGS_listen), **fib);
   if (!server.ok()) return Refuse(server.status());
   int signal = 0;
   sigwait(&signals, &signal);
@@ -72,7 +57,7 @@ int Main() {
 }  // namespace planb::rpc
 
 int main(int argc, char** argv) {
-  absl::SetProgramUsageMessage("A bare gRPC server, in one of four styles.");
+  absl::SetProgramUsageMessage("A bare gRPC server that answers BatchLookup.");
   absl::ParseCommandLine(argc, argv);
   return planb::rpc::Main();
 }

@@ -3,33 +3,31 @@
 #include "benchmarks/serving/rpc/bare_server.h"
 
 #include <grpc/slice.h>
-#include <grpcpp/security/server_credentials.h>
+#include <grpcpp/grpcpp.h>
 #include <grpcpp/support/proto_buffer_reader.h>
-#include <grpcpp/support/slice.h>
 
+#include <atomic>
 #include <chrono>
+#include <deque>
+#include <thread>
 #include <utility>
-#include <vector>
 
 #include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "benchmarks/serving/rpc/workload.h"
+#include "planb/v1/route_lookup.grpc.pb.h"
 #include "proto/wire/batch_messages.h"
 
 namespace planb::rpc {
 namespace {
 
+using grpc::ByteBuffer;
+
 // As the server's --max_message_bytes.
 constexpr int kMaxMessageBytes = 16 << 20;
 
-std::unique_ptr<Style> MakeStyle(absl::string_view name, Handler handler) {
-  if (name == "callback") return MakeCallbackStyle(std::move(handler));
-  if (name == "async") return MakeAsyncStyle(std::move(handler), false);
-  if (name == "async_spin") return MakeAsyncStyle(std::move(handler), true);
-  if (name == "sync") return MakeSyncStyle(std::move(handler));
-  return nullptr;
-}
+// Replies waiting to be written on one stream; then reading stops.
+constexpr size_t kMaxReplies = 8;
 
 bool Answerable(const wire::BatchRequest& request) {
   return request.addresses_v6.size() % Width(AddressForm::kFull) == 0 &&
@@ -46,8 +44,7 @@ void AnswerAll(const Fib& fib, const wire::Bytes& addresses, char*& next_hops) {
   });
 }
 
-bool AnswerBatch(const Fib& fib, grpc::ByteBuffer& message,
-                 grpc::ByteBuffer& reply) {
+bool AnswerBatch(const Fib& fib, ByteBuffer& message, ByteBuffer& reply) {
   // Keep their capacity: no allocation a batch but gRPC's own.
   thread_local std::vector<absl::string_view> pieces;
   thread_local wire::BatchRequest request;
@@ -75,59 +72,170 @@ bool AnswerBatch(const Fib& fib, grpc::ByteBuffer& message,
   AnswerAll<AddressForm::kFull>(fib, request.addresses_v6, next_hops);
   AnswerAll<AddressForm::kUpper>(fib, request.upper_halves_v6, next_hops);
   const grpc::Slice slice(bytes, grpc::Slice::STEAL_REF);
-  reply = grpc::ByteBuffer(&slice, 1);
+  reply = ByteBuffer(&slice, 1);
   return true;
 }
 
+// What a tag of the queue points to.
+class Event {
+ public:
+  virtual ~Event() = default;
+  virtual void Done(bool ok) = 0;
+};
+
+// A member function of `Owner`, as a tag.
+template <typename Owner, void (Owner::*kMethod)(bool)>
+class EventOf final : public Event {
+ public:
+  explicit EventOf(Owner* owner) : owner_(owner) {}
+  void Done(bool ok) override { (owner_->*kMethod)(ok); }
+
+ private:
+  Owner* const owner_;
+};
+
+struct Shared {
+  explicit Shared(const Fib& table) : fib(table) {}
+
+  v1::RouteLookup::WithRawMethod_BatchLookup<v1::RouteLookup::Service> service;
+  const Fib& fib;
+  std::unique_ptr<grpc::ServerCompletionQueue> queue;
+  // Streams that have started and not ended.
+  std::atomic<int> streams = 0;
+};
+
+// One BatchLookup call. Reading and writing overlap. Deletes itself: when it
+// is not started, or when it has ended and nothing is under way.
+class StreamCall {
+ public:
+  explicit StreamCall(Shared& shared) : shared_(shared) {
+    shared.service.RequestBatchLookup(&context_, &stream_, shared.queue.get(),
+                                      shared.queue.get(), &started_);
+  }
+
+ private:
+  void OnStarted(bool ok) {
+    if (!ok) {
+      delete this;
+      return;
+    }
+    ++shared_.streams;
+    new StreamCall(shared_);
+    stream_.Read(&request_, &read_);
+  }
+
+  void OnRead(bool ok) {
+    ByteBuffer reply;
+    if (ok && !AnswerBatch(shared_.fib, request_, reply)) {
+      status_ = grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, "malformed");
+      ok = false;
+    }
+    if (!ok) {
+      ended_ = true;
+      if (!writing_) stream_.Finish(status_, &finished_);
+      return;
+    }
+    replies_.emplace_back().Swap(&reply);
+    if (!writing_) Write();
+    paused_ = replies_.size() >= kMaxReplies;
+    if (!paused_) stream_.Read(&request_, &read_);
+  }
+
+  void OnWritten(bool ok) {
+    writing_ = false;
+    replies_.pop_front();
+    if (!ok) replies_.clear();
+    if (!replies_.empty()) {
+      Write();
+    } else if (ended_) {
+      stream_.Finish(status_, &finished_);
+      return;
+    }
+    if (std::exchange(paused_, false)) stream_.Read(&request_, &read_);
+  }
+
+  void OnFinished(bool) {
+    --shared_.streams;
+    delete this;
+  }
+
+  void Write() {
+    writing_ = true;
+    stream_.Write(replies_.front(), &written_);
+  }
+
+  Shared& shared_;
+  grpc::ServerContext context_;
+  grpc::ServerAsyncReaderWriter<ByteBuffer, ByteBuffer> stream_{&context_};
+  ByteBuffer request_;
+  std::deque<ByteBuffer> replies_;  // the first is being written
+  grpc::Status status_;
+  bool writing_ = false, paused_ = false, ended_ = false;
+  EventOf<StreamCall, &StreamCall::OnStarted> started_{this};
+  EventOf<StreamCall, &StreamCall::OnRead> read_{this};
+  EventOf<StreamCall, &StreamCall::OnWritten> written_{this};
+  EventOf<StreamCall, &StreamCall::OnFinished> finished_{this};
+};
+
+class Server final : public BareServer {
+ public:
+  Server(const std::vector<std::string>& addresses, const Fib& fib)
+      : shared_(fib), ports_(addresses.size()) {
+    grpc::ServerBuilder builder;
+    for (size_t i = 0; i < addresses.size(); ++i) {
+      builder.AddListeningPort(addresses[i], grpc::InsecureServerCredentials(),
+                               &ports_[i]);
+    }
+    builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+    builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
+    builder.RegisterService(&shared_.service);
+    shared_.queue = builder.AddCompletionQueue();
+    server_ = builder.BuildAndStart();
+    if (server_ == nullptr) return;
+    new StreamCall(shared_);
+    thread_ = std::thread([this] { Loop(); });
+  }
+
+  ~Server() override {
+    if (server_ != nullptr) {
+      server_->Shutdown(std::chrono::system_clock::now());
+      // All streams are cancelled. Each still has to finish, which a queue that
+      // is shut down does not allow.
+      while (shared_.streams > 0) std::this_thread::yield();
+    }
+    shared_.queue->Shutdown();
+    if (thread_.joinable()) {
+      thread_.join();
+    } else {
+      Loop();  // never started: only empties it
+    }
+  }
+
+  bool running() const { return server_ != nullptr; }
+  int port(size_t i) const override { return ports_[i]; }
+
+ private:
+  void Loop() {
+    void* tag;
+    bool ok;
+    while (shared_.queue->Next(&tag, &ok)) static_cast<Event*>(tag)->Done(ok);
+  }
+
+  Shared shared_;
+  std::vector<int> ports_;
+  std::unique_ptr<grpc::Server> server_;
+  std::thread thread_;
+};
+
 }  // namespace
 
-Handler EchoHandler() {
-  return [](grpc::ByteBuffer& request, grpc::ByteBuffer& reply) {
-    reply.Swap(&request);
-    return true;
-  };
-}
-
-Handler LookupHandler(const Fib& fib) {
-  return [&fib](grpc::ByteBuffer& request, grpc::ByteBuffer& reply) {
-    return AnswerBatch(fib, request, reply);
-  };
-}
-
 absl::StatusOr<std::unique_ptr<BareServer>> BareServer::Start(
-    absl::string_view style, const std::vector<std::string>& addresses,
-    Handler handler) {
-  std::unique_ptr<BareServer> self(new BareServer);
-  self->style_ = MakeStyle(style, std::move(handler));
-  if (self->style_ == nullptr) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "style \"", style, "\" is not callback, async, async_spin or sync"));
-  }
-  grpc::ServerBuilder builder;
-  self->ports_.resize(addresses.size());
-  for (size_t i = 0; i < addresses.size(); ++i) {
-    builder.AddListeningPort(addresses[i], grpc::InsecureServerCredentials(),
-                             &self->ports_[i]);
-  }
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-  builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
-  builder.RegisterService(&self->style_->service());
-  self->style_->Prepare(builder);
-  self->server_ = builder.BuildAndStart();
-  if (self->server_ == nullptr) {
-    self->style_->Stop();
+    const std::vector<std::string>& addresses, const Fib& fib) {
+  auto server = std::make_unique<Server>(addresses, fib);
+  if (!server->running()) {
     return absl::UnavailableError("cannot listen on an address given");
   }
-  self->style_->Start();
-  return self;
-}
-
-BareServer::~BareServer() {
-  if (server_ == nullptr) return;
-  server_->Shutdown(std::chrono::system_clock::now());
-  style_->Stop();
-  server_->Wait();
-  server_.reset();
+  return server;
 }
 
 }  // namespace planb::rpc

@@ -201,8 +201,7 @@ def parse(argv):
                         default=["unix", "tcp"])
     parser.add_argument("--forms", type=listed(str), default=["full", "upper"])
     parser.add_argument("--kinds", type=listed(str),
-                        default=[kind for kind in contenders.LOOKUPS
-                                 if kind != "async_spin"])
+                        default=list(contenders.LOOKUPS))
     parser.add_argument("--depth", type=int, help="default: by batch size")
     parser.add_argument("--streams", type=listed(int), default=[1, 2, 4, 8, 24])
     parser.add_argument("--connections", type=listed(int),

@@ -21,10 +21,7 @@ DEPTHS = {1: 256, 32: 128, 256: 64, 1024: 32, 4096: 8, 16384: 4, 65536: 3}
 # Kinds that answer lookups, and the server each is asked of.
 LOOKUPS = {
     "server": "server",
-    "callback": "callback",
-    "async": "async",
-    "async_spin": "async_spin",
-    "sync": "sync",
+    "bare": "bare",
     "socket": "socket",  # ping-pong, both ends sleep while they wait
     "socket_spin": "socket_spin",  # ping-pong, both ends poll
     "socket_deep": "socket",  # as many batches in flight as gRPC has
@@ -185,7 +182,6 @@ class Contenders:
         return self._servers[key]
 
     def _argv(self, name, cpus):
-        bare = self.program("benchmarks/serving/rpc/bare")
         if name == "server":
             return [
                 self.program("server/planb_server"),
@@ -200,7 +196,7 @@ class Contenders:
             argv = [self.program("benchmarks/serving/rpc/socket_baseline"), *self.table()]
             argv += ["--server_cpu=-1"]
             return argv + (["--spin"] if name == "socket_spin" else [])
-        return [bare, "--work=lookup", f"--style={name}", *self.table()]
+        return [self.program("benchmarks/serving/rpc/bare"), *self.table()]
 
     def ask(self, kind, transport, form, batch, depth, **more):
         """One repeat of a kind of LOOKUPS; what its client says."""

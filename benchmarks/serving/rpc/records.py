@@ -22,7 +22,7 @@ from contenders import SOCKETS
 # The columns of every file of repeats, in this order.
 COLUMNS = [
     "experiment",  # throughput, scale or load
-    "kind",  # what was measured: server, async, socket, ...
+    "kind",  # what was measured: server, bare, socket, ...
     "transport",  # unix or tcp
     "form",  # full or upper
     "batch",

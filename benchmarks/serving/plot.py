@@ -4,15 +4,14 @@
 """Draws pictures of raw repeats, as PNG.
 
     apt-get install --no-install-recommends python3-matplotlib
-    benchmarks/serving/plot.py DIR/throughput.csv DIR/load.csv DIR/scale.csv
+    benchmarks/serving/plot.py DIR/throughput.csv DIR/load.csv
     benchmarks/serving/plot.py DIR/visibility_NAME.csv
 
 Points are medians, bars reach from the least to the most.
 
 Of rpc/compare.py's files, several of one experiment make one picture, beside the
 first file: throughput.png shows lookups a second against batch size, with the
-bare sockets; load.png latency against offered load; scale.png lookups a second
-against streams.
+bare sockets; load.png latency against offered load.
 
 Of visibility/run.py's, NAME.latency.png shows the time from accepted to visible
 against the size of the table, by kind of change; NAME.lookups.png what lookups
@@ -138,21 +137,6 @@ def draw_load(rows, path):
     finish(figure, axes, path)
 
 
-def draw_scale(rows, path):
-    transports = values_of(rows, "transport")
-    figure, axes = panels(len(transports), 1)
-    for ax, transport in zip(axes[0], transports):
-        for connections in values_of(rows, "connections"):
-            own = where(rows, transport=transport, connections=connections)
-            draw(ax, by(own, "streams", "lookups_per_second", 1e-6),
-                 label=f"{connections:.0f} connections", marker=".")
-        ax.set_title(f"{transport}, batches of {rows[0]['batch']:.0f}")
-        ax.set_xlabel("streams")
-        ax.set_ylabel("million lookups a second")
-        ax.set_ylim(bottom=0)
-    finish(figure, axes, path)
-
-
 WORKLOADS = {
     "one": "one route, 200 a second",
     "one_full": "one route, one after the other",
@@ -226,7 +210,6 @@ def draw_lookups_kept(found, path):
 PICTURES = {
     "throughput": draw_throughput,
     "load": draw_load,
-    "scale": draw_scale,
 }
 
 

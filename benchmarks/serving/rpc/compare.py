@@ -4,7 +4,6 @@
 """Measures lookups over gRPC beside what they are compared with, in turns.
 
     benchmarks/serving/rpc/compare.py throughput --routes=FILE --out=DIR
-    benchmarks/serving/rpc/compare.py scale      --routes=FILE --out=DIR
     benchmarks/serving/rpc/compare.py load       --routes=FILE --out=DIR
 
 Writes DIR/EXPERIMENT.csv with every repeat as it is taken, then
@@ -53,8 +52,7 @@ def say(row):
     print(
         " ".join(
             str(row.get(key, ""))
-            for key in ("repeat", "kind", "transport", "form", "batch",
-                        "streams", "connections")
+            for key in ("repeat", "kind", "transport", "form", "batch")
             if row.get(key, "") != ""
         )
         + f": {row['lookups_per_second'] / 1e6:.3f} M/s",
@@ -64,7 +62,7 @@ def say(row):
 
 
 def take(writer, said, **case):
-    row = {"transport": "unix", "form": "full", "streams": 1, "connections": 1,
+    row = {"transport": "unix", "form": "full",
            **case, **row_of(said)}
     writer.add(row)
     say(row)
@@ -101,27 +99,6 @@ def throughput(args, all_of, writer):
                              depth=depth, repeat=repeat)
 
 
-def scale(args, all_of, writer):
-    everywhere = sorted(os.sched_getaffinity(0))
-    batch = args.batches[0]
-    for repeat in range(args.repeats):
-        for streams in args.streams:
-            for connections in args.connections:
-                if connections > streams:
-                    continue
-                for transport in args.transports:
-                    depth = args.depth or contenders.depth_for(batch)
-                    said = all_of.ask(
-                        "server", transport, "full", batch, depth,
-                        streams=streams, connections=connections,
-                        server_cpus=everywhere, client_cpus=everywhere,
-                    )
-                    take(writer, said, experiment="scale", kind="server",
-                         transport=transport, batch=batch, depth=depth,
-                         streams=streams, connections=connections,
-                         repeat=repeat)
-
-
 def load(args, all_of, writer):
     cases = [(t, b) for t in args.transports for b in args.batches]
     peaks = {}
@@ -145,7 +122,6 @@ def load(args, all_of, writer):
 
 EXPERIMENTS = {
     "throughput": throughput,
-    "scale": scale,
     "load": load,
 }
 
@@ -203,9 +179,6 @@ def parse(argv):
     parser.add_argument("--kinds", type=listed(str),
                         default=list(contenders.LOOKUPS))
     parser.add_argument("--depth", type=int, help="default: by batch size")
-    parser.add_argument("--streams", type=listed(int), default=[1, 2, 4, 8, 24])
-    parser.add_argument("--connections", type=listed(int),
-                        default=[1, 2, 4, 8])
     parser.add_argument("--shares", type=listed(float),
                         default=[0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8,
                                  0.85, 0.9, 0.95, 1.0, 1.05],
@@ -224,7 +197,7 @@ def parse(argv):
     if not args.generate and not os.path.exists(args.routes):
         parser.error(f"no {args.routes}: set PLANB_DATA_DIR, or --generate")
     if args.batches is None:
-        args.batches = {"throughput": list(BATCHES), "scale": [4096],
+        args.batches = {"throughput": list(BATCHES),
                         "load": [256, 4096]}.get(args.experiment, [1])
     return args
 

@@ -32,8 +32,6 @@ def row(kind, repeat, rate, **more):
         "form": "full",
         "batch": 256,
         "depth": 1 if kind == "socket" else 64,
-        "streams": 1,
-        "connections": 1,
         "repeat": repeat,
         "lookups_per_second": rate,
         **more,
@@ -136,13 +134,6 @@ class CompareTest(unittest.TestCase):
             self.assertGreater(row["lookups"], 0, row["kind"])
         self.assert_cpu(rows)
         self.assertIn("| unix | full | 256 | server |", table)
-
-    def test_scale(self):
-        rows, _ = self.run_compare(
-            "scale", "--streams=1,3", "--connections=1,2", "--transports=tcp"
-        )
-        # One stream cannot have two connections.
-        self.assertEqual(len(rows), 2 * 3)
 
     def test_load(self):
         rows, table = self.run_compare(

@@ -171,24 +171,21 @@ class Contenders:
     def program(self, name):
         return os.path.join(self._args.bin, name)
 
-    def server(self, name, cpus=None):
-        """The server of that name, on `cpus` if not where all others are."""
-        cpus = cpus or self._args.server_cpus
-        key = f"{name}.{'_'.join(map(str, cpus))}"
-        if key not in self._servers:
-            self._servers[key] = Server(
-                key, self._argv(name, cpus), self._folder, cpus
+    def server(self, name):
+        if name not in self._servers:
+            self._servers[name] = Server(
+                name, self._argv(name), self._folder, self._args.server_cpus
             )
-        return self._servers[key]
+        return self._servers[name]
 
-    def _argv(self, name, cpus):
+    def _argv(self, name):
         if name == "server":
             return [
                 self.program("server/planb_server"),
                 "--metrics_address=",
                 "--log_level=warning",
                 # More threads than cores would cost it throughput.
-                f"--lookup_threads={len(cpus)}",
+                f"--lookup_threads={len(self._args.server_cpus)}",
                 *self.table(),
                 *self._args.server_args,
             ]
@@ -200,7 +197,7 @@ class Contenders:
 
     def ask(self, kind, transport, form, batch, depth, **more):
         """One repeat of a kind of LOOKUPS; what its client says."""
-        server = self.server(LOOKUPS[kind], more.get("server_cpus"))
+        server = self.server(LOOKUPS[kind])
         target = server.addresses[transport]
         if kind in SOCKETS:
             argv = self._socket_argv(kind, form, batch, depth)
@@ -209,11 +206,7 @@ class Contenders:
             argv = self.bench_argv(form, batch, depth, **more)
             argv += [f"--server={target}", f"--server_pid={server.pid}"]
         with server:
-            said = run_client(
-                argv, more.get("client_cpus") or self._args.client_cpus,
-                server.pid,
-            )
-        return said
+            return run_client(argv, self._args.client_cpus, server.pid)
 
     def _socket_argv(self, kind, form, batch, depth):
         argv = [
@@ -228,8 +221,7 @@ class Contenders:
         ]
         return argv + (["--spin"] if kind == "socket_spin" else [])
 
-    def bench_argv(self, form, batch, depth, streams=1, connections=1,
-                   rate=None, check=False, **_):
+    def bench_argv(self, form, batch, depth, rate=None, check=False):
         """planbctl bench; `rate` (lookups a second) makes it an open loop."""
         table = (
             [f"--synthetic={self._args.generate}"]
@@ -244,8 +236,8 @@ class Contenders:
             *table,
             f"--batch={batch}",
             f"--depth={depth}",
-            f"--streams={streams}",
-            f"--connections={connections}",
+            "--streams=1",
+            "--connections=1",
             f"--seconds={self._args.seconds}",
             f"--warmup={self._args.warm_up}s",
             "--quiet",

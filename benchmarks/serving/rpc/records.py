@@ -21,14 +21,12 @@ from contenders import SOCKETS
 
 # The columns of every file of repeats, in this order.
 COLUMNS = [
-    "experiment",  # throughput, scale or load
+    "experiment",  # throughput or load
     "kind",  # what was measured: server, bare, socket, ...
     "transport",  # unix or tcp
     "form",  # full or upper
     "batch",
-    "depth",  # batches in flight on each stream
-    "streams",
-    "connections",
+    "depth",  # batches in flight on the one stream
     "offered",  # load: lookups a second asked for
     "repeat",  # the turn
     "seconds",
@@ -52,8 +50,6 @@ CASE = [
     "form",
     "batch",
     "depth",
-    "streams",
-    "connections",
     "offered",
 ]
 
@@ -241,11 +237,6 @@ SUMMARIES = {
          *map(share, SOCKETS), *CPU,
          number("batch p50 us", "latency_us_p50"),
          number("p99 us", "latency_us_p99"))),
-    "scale": (
-        RATE, (), lambda e: 0,
-        (text("transport"), whole("batch"), whole("streams"),
-         whole("connections"), number("M lookups/s", "median", 1e-6),
-         spread(1e-6), *CPU)),
     "load": (
         RATE, (), lambda e: 0,
         (text("transport"), whole("batch"),

@@ -185,7 +185,6 @@ NOT_RUN = {
     },
     "benchmarks/serving/README.md": {
         "bazel build --config=opt": _MEASURES,
-        "valgrind --tool=callgrind": _MEASURES,
         "benchmarks/serving/hostile.sh": _MEASURES,
     },
     "benchmarks/serving/ghz/README.md": {

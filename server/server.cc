@@ -269,8 +269,7 @@ class ServerImpl final : public Server {
       : options_(WithMetrics(std::move(options), *this)),
         authorizer_(std::make_shared<Authorizer>(options_.authorization)),
         tables_(options_.tables, options_.store.get()),
-        lookup_metrics_(
-            std::make_shared<LookupMetrics>(options_.count_lookups)),
+        lookup_metrics_(std::make_shared<LookupMetrics>()),
         table_metrics_(
             std::make_shared<TableMetrics>(tables_, KernelName(kernel))),
         slow_batches_(options_.slow_batch),

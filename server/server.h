@@ -88,9 +88,6 @@ struct ServerOptions {
   // What the call Reload does. Null: nothing.
   std::function<absl::StatusOr<std::vector<std::string>>(Server&)> reload =
       nullptr;
-  // If false, the metrics of lookups stay 0. Benchmarks measure what counting
-  // costs.
-  bool count_lookups = true;
   ControlLimits control;
   LookupThreads threads;
   TransportOptions transport;

@@ -79,7 +79,7 @@ void BatchStream::Settle() {
 }
 
 void BatchStream::Handle() {
-  received_ = worker_.counters().Now();
+  received_ = SteadyNow();
   worker_.counters().Received(request_.Length());
   BatchReader& reader = worker_.reader();
   const bool parsed = reader.Read(request_);

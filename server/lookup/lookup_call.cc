@@ -139,7 +139,7 @@ void LookupCall::OnAccepted(bool ok) {
   // A queue ends after the server has cancelled all calls.
   if (worker_.queue().ended()) return OnFinished(false);
   Accept(worker_);
-  received_ = worker_.counters().Now();
+  received_ = SteadyNow();
   worker_.counters().Received(bytes_.Length());
   LookupContext& context = worker_.context();
   const absl::Status parsed =

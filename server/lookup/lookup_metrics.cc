@@ -38,7 +38,6 @@ void AddAll(const std::array<std::atomic<uint64_t>, size>& counters,
 
 void LookupCounters::Answered(size_t addresses, size_t misses,
                               SteadyInstant::duration elapsed) {
-  if (!counting_) return;
   const int64_t nanoseconds = std::chrono::nanoseconds(elapsed).count();
   Add(lookups_, addresses);
   Add(misses_, misses);
@@ -69,7 +68,7 @@ void LookupCounters::AddTo(LookupTotals& totals) const {
 
 LookupCounters& LookupMetrics::AddThread() {
   const MutexLock lock(mutex_);
-  threads_.push_back(std::make_unique<LookupCounters>(counting_));
+  threads_.push_back(std::make_unique<LookupCounters>());
   return *threads_.back();
 }
 

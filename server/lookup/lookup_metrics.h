@@ -78,16 +78,9 @@ struct LookupTotals {
 // all is wait-free.
 class alignas(64) LookupCounters {
  public:
-  // Without `counting`, nothing is counted and no clock is read: to measure
-  // what counting costs.
-  explicit LookupCounters(bool counting) : counting_(counting) {}
+  LookupCounters() = default;
   LookupCounters(const LookupCounters&) = delete;
   LookupCounters& operator=(const LookupCounters&) = delete;
-
-  // The current time, for Answered().
-  SteadyInstant Now() const {
-    return counting_ ? SteadyNow() : SteadyInstant();
-  }
 
   // A batch of `addresses` was answered in `elapsed`; `misses` had no route.
   void Answered(size_t addresses, size_t misses,
@@ -106,12 +99,8 @@ class alignas(64) LookupCounters {
   void StreamOpened() { Add(streams_, 1); }
   void StreamClosed() { Add(streams_, ~uint64_t{0}); }
   // A stream stops reading because too many replies wait, or goes on.
-  void HoldStream() {
-    if (counting_) held_.Begin(Now());
-  }
-  void ReleaseStream() {
-    if (counting_) held_.End(Now());
-  }
+  void HoldStream() { held_.Begin(SteadyNow()); }
+  void ReleaseStream() { held_.End(SteadyNow()); }
 
   // Adds all counters to `totals`.
   void AddTo(LookupTotals& totals) const;
@@ -120,13 +109,11 @@ class alignas(64) LookupCounters {
   using Counter = std::atomic<uint64_t>;
 
   // REQUIRES: no other thread adds.
-  void Add(Counter& counter, uint64_t value) {
-    if (!counting_) return;
+  static void Add(Counter& counter, uint64_t value) {
     counter.store(counter.load(std::memory_order_relaxed) + value,
                   std::memory_order_relaxed);
   }
 
-  const bool counting_;
   Counter lookups_{0};
   Counter misses_{0};
   Counter nanoseconds_{0};
@@ -144,9 +131,6 @@ class alignas(64) LookupCounters {
 // Thread-safe.
 class LookupMetrics : public prometheus::Collectable {
  public:
-  // Without `counting`, all values stay 0: see LookupCounters.
-  explicit LookupMetrics(bool counting = true) : counting_(counting) {}
-
   // Counters for one more thread. They live as long as this object.
   LookupCounters& AddThread() ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -158,7 +142,6 @@ class LookupMetrics : public prometheus::Collectable {
   std::vector<Exemplar> Exemplars() const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
-  const bool counting_;
   std::array<std::optional<Exemplar>, kDurationBuckets> examples_
       ABSL_GUARDED_BY(mutex_);
   mutable Mutex mutex_;

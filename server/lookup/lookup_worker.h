@@ -72,7 +72,7 @@ class LookupWorker {
   void Answered(const grpc::ServerContextBase& call, absl::string_view table,
                 uint64_t request_id, SteadyInstant received, size_t addresses,
                 size_t misses) {
-    const auto elapsed = counters_.Now() - received;
+    const auto elapsed = SteadyNow() - received;
     counters_.Answered(addresses, misses, elapsed);
     if (--until_traced_ == 0 || context_.slow_batches.IsSlow(elapsed)) {
       Note(call, table, request_id, elapsed, addresses, misses);

@@ -4,8 +4,6 @@
 
 #include <endian.h>
 #include <pthread.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -13,7 +11,6 @@
 #include <fstream>
 #include <map>
 #include <memory>
-#include <optional>
 #include <thread>
 #include <utility>
 
@@ -274,8 +271,6 @@ void ReportRates(const Table& table, absl::Span<const Subject* const> subjects,
                  Median(ratios), Median(cycles), BytesPerRoute(table, subject),
                  subject.build_milliseconds, subject.remark.c_str());
     report.Add(subject, "rate_mps", rates);
-    report.Add(subject, "first_over_this", ratios);
-    report.Add(subject, "cycles", cycles);
   }
   std::fflush(report.out());
 }
@@ -414,53 +409,17 @@ void ReportSingle(absl::Span<const Subject* const> subjects, const Trace& trace,
   }
 }
 
-// The most bytes beyond those of before that a build takes, in a child. Nothing
-// if that cannot be told.
-std::optional<double> BuildPeak(const Engine& engine, const Table& table,
-                                const std::vector<Route>& routes) {
-  int ends[2];
-  if (pipe(ends) != 0) return std::nullopt;
-  const pid_t child = fork();
-  if (child == 0) {
-    double bytes = -1;
-    if (ResetPeak(getpid()).ok()) {
-      const auto before = MemoryOf(getpid());
-      const auto built = engine.build(table.family, routes);
-      const auto after = MemoryOf(getpid());
-      if (before.ok() && built.ok() && after.ok()) {
-        bytes = static_cast<double>(after->peak - before->resident);
-      }
-    }
-    const ssize_t written = write(ends[1], &bytes, sizeof(bytes));
-    _exit(written == sizeof(bytes) ? 0 : 1);
-  }
-  close(ends[1]);
-  double bytes = -1;
-  const ssize_t got = read(ends[0], &bytes, sizeof(bytes));
-  close(ends[0]);
-  waitpid(child, nullptr, 0);
-  if (got != sizeof(bytes) || bytes < 0) return std::nullopt;
-  return bytes;
-}
-
 void ReportMemory(const Table& table, absl::Span<const Subject* const> subjects,
                   Report& report) {
-  std::fprintf(report.out(), "%-22s %10s %9s %12s %12s\n", "engine", "MB",
-               "B/route", "build ms", "build MB");
+  std::fprintf(report.out(), "%-22s %10s %9s %12s\n", "engine", "MB", "B/route",
+               "build ms");
   for (const Subject* const subject : subjects) {
-    const auto peak =
-        BuildPeak(*subject->engine, table,
-                  UpTo(subject->engine->max_length, table.routes));
-    std::fprintf(report.out(), "%-22s %10.2f %9.1f %12.2f %12.2f\n",
+    std::fprintf(report.out(), "%-22s %10.2f %9.1f %12.2f\n",
                  subject->engine->name.c_str(),
                  static_cast<double>(subject->baseline->bytes()) / 1e6,
-                 BytesPerRoute(table, *subject), subject->build_milliseconds,
-                 peak.value_or(0) / 1e6);
-    report.Add(*subject, "bytes",
-               static_cast<double>(subject->baseline->bytes()));
+                 BytesPerRoute(table, *subject), subject->build_milliseconds);
     report.Add(*subject, "bytes_per_route", BytesPerRoute(table, *subject));
     report.Add(*subject, "build_ms", subject->build_milliseconds);
-    if (peak.has_value()) report.Add(*subject, "build_peak_bytes", *peak);
   }
 }
 

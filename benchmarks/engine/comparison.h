@@ -132,8 +132,7 @@ struct ComparisonOptions {
     // before (nanoseconds), and each call is timed alone, less the cost of
     // timing (percentiles).
     kSingle,
-    // The bytes of the structure, the time of a build, and the most memory that
-    // a build takes, in a process of its own.
+    // Bytes of the structure, and time of a build.
     kMemory,
     // The time of changes of the table one at a time and a hundred together
     // (percentiles). An engine without updates is built anew.

@@ -214,10 +214,10 @@ TEST_F(ComparisonTest, MeasuresAndSaysWhoRefuses) {
 TEST_F(ComparisonTest, EachMeasurementHasItsFigures) {
   using What = ComparisonOptions::What;
   const std::map<What, std::vector<std::string>> wanted = {
-      {What::kRate, {"rate_mps", "cycles"}},
+      {What::kRate, {"rate_mps"}},
       {What::kThreads, {"rate_mps"}},
       {What::kSingle, {"dependent_ns", "alone_p50_ns", "alone_p999_ns"}},
-      {What::kMemory, {"bytes", "build_ms", "build_peak_bytes"}},
+      {What::kMemory, {"bytes_per_route", "build_ms"}},
       {What::kUpdates, {"update1_p50_us", "update100_max_us"}}};
   for (const auto& [what, metrics] : wanted) {
     ComparisonOptions options = Options();

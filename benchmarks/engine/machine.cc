@@ -93,11 +93,6 @@ absl::Status PinThread(pthread_t thread, int cpu) {
       absl::StrCat("cannot use core ", cpu, ": ", std::strerror(error)));
 }
 
-double CpuSeconds(pthread_t thread) {
-  clockid_t clock;
-  return pthread_getcpuclockid(thread, &clock) == 0 ? Seconds(clock) : 0;
-}
-
 double CpuSecondsOf(pid_t process) {
   clockid_t clock;
   return clock_getcpuclockid(process, &clock) == 0 ? Seconds(clock) : 0;

@@ -37,10 +37,6 @@ double CyclesPerTick();
 // Errors: INVALID_ARGUMENT if there is no such core for this process.
 absl::Status PinThread(pthread_t thread, int cpu);
 
-// Returns the seconds that `thread` has run so far. If that is less than the
-// time that went by, it slept, or something else ran on its core.
-double CpuSeconds(pthread_t thread);
-
 // Returns the seconds of processor time that all threads of a process have
 // used, to the nanosecond; 0 for a process that is not there.
 double CpuSecondsOf(pid_t process);

@@ -440,7 +440,7 @@ absl::Status ReportUpdates(const Table& table,
                            absl::Span<const Subject* const> subjects,
                            Report& report) {
   constexpr size_t kChanges = 20'000;
-  const auto churn = MakeChurn(ChurnKind::kMixed, table.routes, kChanges);
+  const auto churn = MakeChurn(table.routes, kChanges);
   if (!churn.ok()) return churn.status();
   RouteSet routes(table.family, table.routes);
   const std::vector<Route> changes = ThereAndBack(routes.Share(), *churn);

@@ -245,7 +245,7 @@ TEST_F(ComparisonTest, EachMeasurementHasItsFigures) {
 TEST_F(ComparisonTest, UpdatesLeadToTheSameAnswers) {
   const auto engine = MakeEngine("planb");
   const std::vector<Route> before = SyntheticTable({.ipv6_routes = 5000});
-  const auto changes = *MakeChurn(ChurnKind::kMixed, before, 2000);
+  const auto changes = *MakeChurn(before, 2000);
   const auto baseline = engine->updatable(Family::kIpv6, before);
   RouteSet after(Family::kIpv6, before);
   for (const Route& change : changes) {

@@ -270,43 +270,21 @@ namespace {
 // How often a prefix is drawn that must not be there yet.
 constexpr int kTries = 16;
 
-bool IsOfKind(ChurnKind kind, const Prefix& prefix, bool covers) {
-  const bool v4 = prefix.family() == Family::kIpv4;
-  switch (kind) {
-    case ChurnKind::kMixed:
-      return true;
-    case ChurnKind::kCovering:
-      return covers && prefix.length() >= (v4 ? 12 : 20) &&
-             prefix.length() <= (v4 ? 20 : 32);
-    case ChurnKind::kLong:
-      return prefix.length() > (v4 ? 24 : 48);
-  }
-  return false;
-}
-
-// Whether new prefixes are made inside this one.
-bool IsParent(ChurnKind kind, const Prefix& prefix) {
-  const int usual = prefix.family() == Family::kIpv4 ? 24 : 48;
-  return kind == ChurnKind::kMixed  ? prefix.length() < usual
-         : kind == ChurnKind::kLong ? prefix.length() <= usual
-                                    : false;
-}
+// The length of prefixes that are new to a table; shorter ones hold them.
+int NewLength(Family family) { return family == Family::kIpv4 ? 24 : 48; }
 
 // Invariants: a prefix of known_ is in the table or in withdrawn_; present_
-// has those of the kind that are in the table, with their next hops; hops_ are
-// at least two, ascending.
+// has the routes of the table; hops_ are at least two, ascending.
 class Churn {
  public:
-  Churn(ChurnKind kind, absl::Span<const Route> routes, uint64_t seed)
-      : kind_(kind), random_(seed) {
-    for (size_t i = 0; i < routes.size(); ++i) {
-      const Prefix& prefix = routes[i].prefix;
-      const bool covers =
-          i + 1 < routes.size() && prefix.Covers(routes[i + 1].prefix);
-      if (IsOfKind(kind, prefix, covers)) present_.push_back(routes[i]);
-      if (IsParent(kind, prefix)) parents_.push_back(prefix);
+  Churn(absl::Span<const Route> routes, uint64_t seed)
+      : random_(seed), present_(routes.begin(), routes.end()) {
+    for (const auto& [prefix, next_hop] : routes) {
+      if (prefix.length() < NewLength(prefix.family())) {
+        parents_.push_back(prefix);
+      }
       known_.insert(prefix);
-      hops_.push_back(routes[i].next_hop);
+      hops_.push_back(next_hop);
     }
     std::sort(hops_.begin(), hops_.end());
     hops_.erase(std::unique(hops_.begin(), hops_.end()), hops_.end());
@@ -373,14 +351,6 @@ class Churn {
     return std::nullopt;
   }
 
-  int NewLength(Family family) {
-    if (kind_ == ChurnKind::kMixed) return family == Family::kIpv4 ? 24 : 48;
-    if (family == Family::kIpv4) return static_cast<int>(25 + random_.Below(8));
-    return static_cast<int>(random_.Chance(1, 2) ? 49 + random_.Below(16)
-                                                 : 65 + random_.Below(64));
-  }
-
-  const ChurnKind kind_;
   Random random_;
   std::vector<Route> present_;
   std::vector<Prefix> withdrawn_;
@@ -391,30 +361,15 @@ class Churn {
 
 }  // namespace
 
-absl::string_view ChurnKindName(ChurnKind kind) {
-  switch (kind) {
-    case ChurnKind::kMixed:
-      return "mixed";
-    case ChurnKind::kCovering:
-      return "covering";
-    case ChurnKind::kLong:
-      return "long";
-  }
-  return "?";
-}
-
-absl::StatusOr<std::vector<Route>> MakeChurn(ChurnKind kind,
-                                             absl::Span<const Route> routes,
+absl::StatusOr<std::vector<Route>> MakeChurn(absl::Span<const Route> routes,
                                              size_t count, uint64_t seed) {
-  Churn churn(kind, routes, seed);
+  Churn churn(routes, seed);
   std::vector<Route> changes;
   changes.reserve(count);
   while (changes.size() < count) {
     const std::optional<Route> change = churn.Next();
     if (!change) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("no routes for changes of kind \"", ChurnKindName(kind),
-                       "\" in this table"));
+      return absl::FailedPreconditionError("no routes to change");
     }
     changes.push_back(*change);
   }

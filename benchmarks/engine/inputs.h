@@ -97,29 +97,17 @@ absl::StatusOr<Trace> MakeTrace(TraceKind kind, Family family,
 
 // A change is a Route: an announcement, or with next hop kNoRoute the
 // withdrawal of its prefix. Changes are made before anything is timed.
-enum class ChurnKind {
-  // Changes of any routes. New ones are /48s (IPv4: /24s) inside shorter
-  // routes.
-  kMixed,
-  // Changes of routes of /20../32 (IPv4: /12../20) that have more specific ones
-  // inside. None are new.
-  kCovering,
-  // Changes of routes longer than /48 (IPv4: /24). New ones lie inside any that
-  // are not, half of them of up to /64, half longer.
-  kLong,
-};
-absl::string_view ChurnKindName(ChurnKind kind);
-
+//
 // Makes `count` changes of a table that holds `routes` at first, each different
 // from what the table says by then: half give a route another of the table's
 // next hops, a quarter withdraw a route, a quarter announce one, either
-// withdrawn before or new (by a coin). Where one of these cannot be, another is
-// taken. The table's size stays about the same. The same arguments give the
-// same changes on every machine. O(routes + count).
-// Errors: FAILED_PRECONDITION if `routes` has none of the kind, nor a place for
-// one. REQUIRES: routes of one family, sorted.
-absl::StatusOr<std::vector<Route>> MakeChurn(ChurnKind kind,
-                                             absl::Span<const Route> routes,
+// withdrawn before or new (by a coin). New ones are /48s (IPv4: /24s) inside
+// shorter routes. Where one of these cannot be, another is taken. The table's
+// size stays about the same. The same arguments give the same changes on every
+// machine. O(routes + count).
+// Errors: FAILED_PRECONDITION if there are no `routes`. REQUIRES: routes of one
+// family.
+absl::StatusOr<std::vector<Route>> MakeChurn(absl::Span<const Route> routes,
                                              size_t count, uint64_t seed = 1);
 
 // Returns `changes` and then what undoes them, last one first. The result can

@@ -47,8 +47,7 @@ absl::StatusOr<std::vector<Batch>> MakeBatches(absl::Span<const Route> routes,
   // A small table repeats its prefixes soon: the more of the churn is skipped.
   constexpr size_t kMostSkipped = 64;
   for (size_t factor = 2; factor <= kMostSkipped; factor *= 2) {
-    const auto churn =
-        MakeChurn(ChurnKind::kMixed, routes, factor * size * count, seed);
+    const auto churn = MakeChurn(routes, factor * size * count, seed);
     if (!churn.ok()) {
       return absl::InvalidArgumentError(churn.status().message());
     }

@@ -34,10 +34,10 @@ namespace planb::visibility {
 // the next hop is kNoRoute.
 using Batch = std::vector<Route>;
 
-// Makes `count` batches of `size` changes to the table `routes`, of kind
-// ChurnKind::kMixed, and then what undoes them, last one first: 2 * `count`
-// batches that can be repeated for ever. No prefix is in a batch twice, for
-// which the churn skips changes; so few of them may change nothing.
+// Makes `count` batches of `size` changes to the table `routes`, MakeChurn's,
+// and then what undoes them, last one first: 2 * `count` batches that can be
+// repeated for ever. No prefix is in a batch twice, for which the churn skips
+// changes; so few of them may change nothing.
 // Errors: INVALID_ARGUMENT if no such batches can be made of `routes`.
 // REQUIRES: routes of one family, sorted; size > 0.
 absl::StatusOr<std::vector<Batch>> MakeBatches(absl::Span<const Route> routes,

@@ -14,8 +14,7 @@ first file: throughput.png shows lookups a second against batch size, with the
 bare sockets; load.png latency against offered load.
 
 Of visibility/run.py's, NAME.latency.png shows the time from accepted to visible
-against the size of the table, by kind of change; NAME.lookups.png what lookups
-keep of their pace beside each kind of change.
+against the size of the table, by kind of change.
 """
 
 import csv
@@ -184,29 +183,6 @@ def draw_visibility(found, path):
     finish(figure, axes, path)
 
 
-def draw_lookups_kept(found, path):
-    workloads = [workload for workload in parts_of(found, 2)
-             if any(report.shares(repeats)
-                    for key, (repeats, _) in found.items() if key[2] == workload)]
-    stores = parts_of(found, 1)
-    figure, axes = panels(len(stores), 1, 6, 4, sharey=True)
-    for ax, store in zip(axes[0], stores):
-        for workload in workloads:
-            groups = {
-                size(table, repeats): report.shares(repeats)
-                for (table, at, what), (repeats, _) in found.items()
-                if (at, what) == (store, workload) and report.shares(repeats)
-            }
-            draw(ax, groups, label=WORKLOADS.get(workload, workload), marker=".")
-        ax.axhline(0.9, color="#888888", linestyle=":")
-        ax.set_xscale("log")
-        ax.set_ylim(bottom=0)
-        ax.set_title("in memory" if store == "none" else store)
-        ax.set_xlabel("routes")
-    axes[0][0].set_ylabel("lookups a second, of those without changes")
-    finish(figure, axes, path)
-
-
 PICTURES = {
     "throughput": draw_throughput,
     "load": draw_load,
@@ -222,7 +198,6 @@ def main(paths):
             found = report.series(report.read(path))
             stem = path.removesuffix(".csv")
             draw_visibility(found, stem + ".latency.png")
-            draw_lookups_kept(found, stem + ".lookups.png")
             continue
         rows = records.read(path)
         if not rows or rows[0]["experiment"] not in PICTURES:

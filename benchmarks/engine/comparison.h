@@ -19,9 +19,8 @@
 //   sail                SAIL_L, IPv4 only
 //   rangetree[:OPTION...]  range trees over balanced disjoint partitions: pN
 //                       (by N bits), initial (not aggregated), implicit, single
-//   bloom[:OPTION...]   Bloom filters and hash tables: naive, cpe (IPv4), N (at
-//                       most so many filters), fN (N% false positives); murmur,
-//                       knuth, h2 (IPv4); scalar
+//   bloom[:OPTION...]   Bloom filters and hash tables: naive, N (at most so
+//                       many filters), fN (N% false positives); scalar
 //   learned[:OPTION...]  the learned FIB: N (the error of lines), mN (models by
 //                       N first bits), scalar
 //   miht[:single]       B+-tree of first bits, priority tries of the rest

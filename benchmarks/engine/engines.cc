@@ -232,15 +232,7 @@ absl::StatusOr<Engine> MakeBloom(const Options& options) {
   BloomOptions chosen;
   for (const std::string& option : options) {
     if (option == "naive") {
-      chosen.lengths = BloomLengths::kNaive;
-    } else if (option == "cpe") {
-      chosen.lengths = BloomLengths::kCpe;
-    } else if (option == "murmur") {
-      chosen.hash = BloomHash::kMurmur;
-    } else if (option == "knuth") {
-      chosen.hash = BloomHash::kKnuth;
-    } else if (option == "h2") {
-      chosen.hash = BloomHash::kH2;
+      chosen.naive = true;
     } else if (option == "scalar") {
       chosen.kernel = RivalKernel::kScalar;
     } else if (int percent; option[0] == 'f' &&

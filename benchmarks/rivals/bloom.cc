@@ -64,30 +64,23 @@ struct Some {
   uint64_t hashes[kBatch + kLanes];  // the first, of those that pass a filter
 };
 
-// Xors with shifts and products: MurmurHash3's last step, for 64 bits and for
-// 32, and H2 (Algorithm 3) are all of this form.
+// Xors with shifts and products: MurmurHash3's last step, for 64 bits, and H2
+// (Algorithm 3), for 32, are of this form.
 struct Mixer {
   int shifts[3];
   uint64_t factors[2];
 };
-template <typename Bits, BloomHash kHash>
-inline constexpr Mixer kMixer =
-    kHash == BloomHash::kH2
-        ? Mixer{{16, 16, 16}, {0x45d9f3b, 0x45d9f3b}}
-        : (sizeof(Bits) == 4
-               ? Mixer{{16, 13, 16}, {0x85ebca6b, 0xc2b2ae35}}
-               : Mixer{{33, 33, 33}, {0xff51afd7ed558ccd, 0xc4ceb9fe1a85ec53}});
-// Knuth's multiplicative method: factors near the golden section, and others.
 template <typename Bits>
-inline constexpr uint64_t kKnuth[2] = {
-    sizeof(Bits) == 4 ? 2654435761 : 0x9e3779b97f4a7c15,
-    sizeof(Bits) == 4 ? 2246822519 : 0xd6e8feb86659fd93};
+inline constexpr Mixer kMixer =
+    sizeof(Bits) == 4
+        ? Mixer{{16, 16, 16}, {0x45d9f3b, 0x45d9f3b}}
+        : Mixer{{33, 33, 33}, {0xff51afd7ed558ccd, 0xc4ceb9fe1a85ec53}};
 // Makes a second hash of the first's function.
 inline constexpr uint64_t kOther = 0x9e3779b9;
 
-template <typename Bits, BloomHash kHash>
+template <typename Bits>
 Bits Mixed(uint64_t value) {
-  constexpr Mixer kMix = kMixer<Bits, kHash>;
+  constexpr Mixer kMix = kMixer<Bits>;
   auto x = static_cast<Bits>(value);
   for (int i = 0; i < 2; ++i) {
     x = static_cast<Bits>((x ^ (x >> kMix.shifts[i])) * kMix.factors[i]);
@@ -105,22 +98,18 @@ struct Hashes {
     return (((first + i * second) & UINT32_MAX) * range) >> 32;
   }
 };
-template <typename Bits, BloomHash kHash>
+template <typename Bits>
 Hashes HashesOf(uint64_t key) {
-  if constexpr (kHash == BloomHash::kKnuth) {
-    constexpr int kShift = 8 * sizeof(Bits) - 32;
-    return {static_cast<Bits>(key * kKnuth<Bits>[0]) >> kShift,
-            static_cast<Bits>(key * kKnuth<Bits>[1]) >> kShift};
-  } else if constexpr (sizeof(Bits) == 4) {
-    return {Mixed<Bits, kHash>(key), Mixed<Bits, kHash>(key ^ kOther)};
+  if constexpr (sizeof(Bits) == 4) {
+    return {Mixed<Bits>(key), Mixed<Bits>(key ^ kOther)};
   } else {
-    const uint64_t hash = Mixed<Bits, kHash>(key);
+    const uint64_t hash = Mixed<Bits>(key);
     return {hash & UINT32_MAX, hash >> 32};
   }
 }
 
 // Moves those of `active` that pass the filter to `passed`.
-template <typename Bits, BloomHash kHash>
+template <typename Bits>
 void FilterScalar(const Level<Bits>& level, uint32_t hashes, Some& active,
                   Some& passed) {
   size_t left = 0;
@@ -128,7 +117,7 @@ void FilterScalar(const Level<Bits>& level, uint32_t hashes, Some& active,
   for (size_t i = 0; i < active.count; ++i) {
     const uint64_t key = active.keys[i];
     const uint64_t lane = active.lanes[i];
-    const Hashes hash = HashesOf<Bits, kHash>(key >> level.shift);
+    const Hashes hash = HashesOf<Bits>(key >> level.shift);
     uint32_t bits = 1;
     for (uint32_t j = 0; j < hashes; ++j) {
       const uint64_t bit = hash.In(level.filter_bits, j);
@@ -164,9 +153,9 @@ __m512i Product(__m512i x, uint64_t factor) {
                            : _mm512_mullo_epi64(x, by);
 }
 
-template <typename Bits, BloomHash kHash>
+template <typename Bits>
 __m512i Mixed(__m512i x) {
-  constexpr Mixer kMix = kMixer<Bits, kHash>;
+  constexpr Mixer kMix = kMixer<Bits>;
   for (int i = 0; i < 2; ++i) {
     x = _mm512_xor_si512(
         x, _mm512_srli_epi64(x, static_cast<uint32_t>(kMix.shifts[i])));
@@ -180,18 +169,13 @@ struct VectorHashes {
   __m512i first;
   __m512i second;
 };
-template <typename Bits, BloomHash kHash>
+template <typename Bits>
 VectorHashes HashesOf(__m512i key) {
-  if constexpr (kHash == BloomHash::kKnuth) {
-    constexpr uint32_t kShift = 8 * sizeof(Bits) - 32;
-    return {_mm512_srli_epi64(Product<Bits>(key, kKnuth<Bits>[0]), kShift),
-            _mm512_srli_epi64(Product<Bits>(key, kKnuth<Bits>[1]), kShift)};
-  } else if constexpr (sizeof(Bits) == 4) {
+  if constexpr (sizeof(Bits) == 4) {
     const __m512i other = _mm512_set1_epi64(kOther);
-    return {Mixed<Bits, kHash>(key),
-            Mixed<Bits, kHash>(_mm512_xor_si512(key, other))};
+    return {Mixed<Bits>(key), Mixed<Bits>(_mm512_xor_si512(key, other))};
   } else {
-    const __m512i hash = Mixed<Bits, kHash>(key);
+    const __m512i hash = Mixed<Bits>(key);
     return {_mm512_and_si512(hash, _mm512_set1_epi64(UINT32_MAX)),
             _mm512_srli_epi64(hash, 32)};
   }
@@ -203,7 +187,7 @@ void Append(__m512i values, __mmask8 chosen, uint64_t* to) {
 }
 
 // See FilterScalar.
-template <typename Bits, BloomHash kHash>
+template <typename Bits>
 void FilterAvx512(const Level<Bits>& level, uint32_t hashes, Some& active,
                   Some& passed) {
   const __m512i range = _mm512_set1_epi64(level.filter_bits);
@@ -215,7 +199,7 @@ void FilterAvx512(const Level<Bits>& level, uint32_t hashes, Some& active,
     const __m512i keys = _mm512_loadu_si512(active.keys + i);
     const __m512i lanes = _mm512_loadu_si512(active.lanes + i);
     const auto [first, second] =
-        HashesOf<Bits, kHash>(_mm512_srli_epi64(keys, level.shift));
+        HashesOf<Bits>(_mm512_srli_epi64(keys, level.shift));
     __mmask8 in = valid;
     __m512i hash = first;
     for (uint32_t j = 0; j < hashes; ++j) {
@@ -380,19 +364,14 @@ inline constexpr int kDirectBits = 20;
 // Beyond this a table does not fit: 16 bytes each and half of them empty.
 inline constexpr size_t kMaxExpanded = size_t{1} << 26;
 
-// What an engine is made of, by Bits and hash.
 template <typename Bits>
-struct Functions {
-  bloom::Hashes (*hashes)(uint64_t key);
-  void (*lookup)(const View<Bits>& view, const void* addresses, size_t count,
-                 void* next_hops);
-};
-template <typename Bits, BloomHash kHash>
-Functions<Bits> FunctionsOf(RivalKernel kernel) {
+using LookupFunction = void (*)(const View<Bits>& view, const void* addresses,
+                                size_t count, void* next_hops);
+template <typename Bits>
+LookupFunction<Bits> LookupBy(RivalKernel kernel) {
   const bool scalar = kernel == RivalKernel::kScalar || !bloom::HasAvx512();
-  return {bloom::HashesOf<Bits, kHash>,
-          scalar ? bloom::Lookup<Bits, bloom::FilterScalar<Bits, kHash>>
-                 : bloom::Lookup<Bits, bloom::FilterAvx512<Bits, kHash>>};
+  return scalar ? bloom::Lookup<Bits, bloom::FilterScalar<Bits>>
+                : bloom::Lookup<Bits, bloom::FilterAvx512<Bits>>;
 }
 
 template <typename Bits>
@@ -400,8 +379,8 @@ class Bloom : public Baseline {
  public:
   Bloom(absl::Span<const Route> routes, const paper::Stages& stages,
         const std::vector<int>& lengths, int direct_bits,
-        const BloomOptions& options, const Functions<Bits>& functions)
-      : functions_(functions),
+        const BloomOptions& options)
+      : lookup_(LookupBy<Bits>(options.kernel)),
         direct_(size_t{1} << std::max(direct_bits, 1)),
         lower_(stages.second) {
     const double bits_each =
@@ -441,7 +420,7 @@ class Bloom : public Baseline {
 
   void Lookup(const void* addresses, size_t count,
               void* next_hops) const override {
-    functions_.lookup(view_, addresses, count, next_hops);
+    lookup_(view_, addresses, count, next_hops);
   }
 
   size_t bytes() const override {
@@ -465,7 +444,7 @@ class Bloom : public Baseline {
         shift, static_cast<uint32_t>(bits), filter.data(),
         static_cast<uint32_t>(table.size()), table.data()};
     for (const auto& [key, value] : entries) {
-      const bloom::Hashes hashes = functions_.hashes(key);
+      const bloom::Hashes hashes = bloom::HashesOf<Bits>(key);
       for (uint32_t i = 0; i < view_.hashes; ++i) {
         const uint64_t bit = hashes.In(level.filter_bits, i);
         filter[bit / 32] |= uint32_t{1} << (bit % 32);
@@ -477,7 +456,7 @@ class Bloom : public Baseline {
     view_.levels.push_back(level);
   }
 
-  const Functions<Bits> functions_;
+  const LookupFunction<Bits> lookup_;
   HugeArray<uint32_t> direct_;
   std::vector<HugeArray<uint32_t>> filters_;
   std::vector<HugeArray<Slot<Bits>>> tables_;
@@ -486,56 +465,46 @@ class Bloom : public Baseline {
 };
 
 // The lengths that are searched, and the first bits of the direct table.
-absl::StatusOr<std::pair<std::vector<int>, int>> LengthsOf(
-    Family family, absl::Span<const Route> routes,
-    const BloomOptions& options) {
-  if (options.lengths == BloomLengths::kNaive) {
-    std::vector<int> lengths;
-    std::array<bool, 129> used = {};
-    for (const Route& route : routes) {
-      used[static_cast<size_t>(route.prefix.length())] = true;
-    }
-    for (size_t i = 1; i < used.size(); ++i) {
-      if (used[i]) lengths.push_back(static_cast<int>(i));
-    }
-    return std::pair(lengths, 0);
+std::pair<std::vector<int>, int> LengthsOf(absl::Span<const Route> routes,
+                                           const BloomOptions& options) {
+  if (!options.naive) {
+    return {ExpansionLengths(routes, kDirectBits, options.levels), kDirectBits};
   }
-  if (options.lengths == BloomLengths::kDpCpe) {
-    return std::pair(ExpansionLengths(routes, kDirectBits, options.levels),
-                     kDirectBits);
+  std::vector<int> lengths;
+  std::array<bool, 129> used = {};
+  for (const Route& route : routes) {
+    used[static_cast<size_t>(route.prefix.length())] = true;
   }
-  if (family == Family::kIpv6) {
-    return absl::UnimplementedError("fixed expansion lengths are IPv4's");
+  for (size_t i = 1; i < used.size(); ++i) {
+    if (used[i]) lengths.push_back(static_cast<int>(i));
   }
-  return std::pair(std::vector<int>{24, 32}, kDirectBits);
+  return {lengths, 0};
 }
 
 template <typename Bits>
 absl::StatusOr<std::unique_ptr<const Baseline>> Build(
-    Family family, absl::Span<const Route> routes, const BloomOptions& options,
-    const Functions<Bits>& functions) {
+    Family family, absl::Span<const Route> routes,
+    const BloomOptions& options) {
   const paper::Stages stages =
       paper::SplitStages(paper::Sweep(routes, paper::Boundaries::kDistinct));
   const std::vector<Route> upper =
       family == Family::kIpv6
           ? UpToHalf(routes, stages)
           : std::vector<Route>(routes.begin(), routes.end());
-  const auto lengths = LengthsOf(family, upper, options);
-  if (!lengths.ok()) return lengths.status();
+  const auto [lengths, direct_bits] = LengthsOf(upper, options);
   size_t expanded = 0;
   for (const Route& route : upper) {
     const int length = route.prefix.length();
-    const auto level =
-        std::lower_bound(lengths->first.begin(), lengths->first.end(), length);
-    if (level == lengths->first.end() || length <= lengths->second) continue;
+    const auto level = std::lower_bound(lengths.begin(), lengths.end(), length);
+    if (level == lengths.end() || length <= direct_bits) continue;
     // No more than this many in all, so that it does not wrap.
     expanded += size_t{1} << std::min(*level - length, 40);
     if (expanded > kMaxExpanded) {
       return absl::ResourceExhaustedError("2^26 expanded prefixes");
     }
   }
-  return std::make_unique<Bloom<Bits>>(upper, stages, lengths->first,
-                                       lengths->second, options, functions);
+  return std::make_unique<Bloom<Bits>>(upper, stages, lengths, direct_bits,
+                                       options);
 }
 
 }  // namespace
@@ -549,33 +518,8 @@ absl::StatusOr<std::unique_ptr<const Baseline>> BuildBloom(
       options.false_positives >= 1) {
     return absl::InvalidArgumentError("no such filters");
   }
-  const RivalKernel kernel = options.kernel;
-  if (family == Family::kIpv6) {
-    switch (options.hash) {
-      case BloomHash::kKnuth:
-        return Build(family, routes, options,
-                     FunctionsOf<uint64_t, BloomHash::kKnuth>(kernel));
-      case BloomHash::kH2:
-        return absl::UnimplementedError("H2 takes keys of 32 bits");
-      case BloomHash::kMurmur:
-      case BloomHash::kBest:
-        return Build(family, routes, options,
-                     FunctionsOf<uint64_t, BloomHash::kMurmur>(kernel));
-    }
-  }
-  switch (options.hash) {
-    case BloomHash::kKnuth:
-      return Build(family, routes, options,
-                   FunctionsOf<uint32_t, BloomHash::kKnuth>(kernel));
-    case BloomHash::kMurmur:
-      return Build(family, routes, options,
-                   FunctionsOf<uint32_t, BloomHash::kMurmur>(kernel));
-    case BloomHash::kH2:
-    case BloomHash::kBest:
-      return Build(family, routes, options,
-                   FunctionsOf<uint32_t, BloomHash::kH2>(kernel));
-  }
-  return absl::InvalidArgumentError("no such hash");
+  return family == Family::kIpv6 ? Build<uint64_t>(family, routes, options)
+                                 : Build<uint32_t>(family, routes, options);
 }
 
 }  // namespace planb

@@ -232,23 +232,11 @@ absl::StatusOr<std::unique_ptr<const Baseline>> BuildRangeTree(
     Family family, absl::Span<const Route> routes,
     const RangeTreeOptions& options = {});
 
-// Which prefix lengths have a filter.
-enum class BloomLengths {
-  kNaive,  // every one that a route has
-  kCpe,    // prefixes are expanded to 20 (the direct table), 24 and 32 bits
-  kDpCpe,  // to the lengths that make the fewest
-};
-enum class BloomHash {
-  kBest,    // as the paper chose: H2 for IPv4, Murmur for IPv6
-  kMurmur,  // MurmurHash3's last step, of 64 or 32 bits
-  kKnuth,   // a product
-  kH2,      // the paper's Algorithm 3, of 32 bits
-};
 struct BloomOptions {
-  BloomLengths lengths = BloomLengths::kDpCpe;
+  // A filter for every length that a route has, instead of DPCPE's.
+  bool naive = false;
   // DPCPE's filters, at most. The paper's best are 5.
   int levels = 6;
-  BloomHash hash = BloomHash::kBest;
   // A filter has as many bits and hashes as make it let pass no more of what is
   // not in it. The paper's best are 30%, where a probe of a table costs less.
   double false_positives = 0.05;
@@ -260,16 +248,16 @@ struct BloomOptions {
 // 4): a filter for each of some lengths, the longest first; what passes one is
 // searched in its table, and the rest in a table directly indexed by 20 bits.
 // Hashes are computed for eight addresses by AVX-512, two of 32 bits for each,
-// of which all others are sums; the first also places a key in its table. 128
-// addresses go through the levels together.
+// of which all others are sums; the first also places a key in its table. They
+// are those that the paper chose: H2 for IPv4, Murmur's for IPv6. 128 addresses
+// go through the levels together.
 //
 // Differs: ranges of hashes are scaled by a product, not a division; tables
 // have open addresses, half of them empty, in place of lists; filters do not
 // count, since nothing is withdrawn. /64s with longer prefixes have sorted
 // starts of their own.
-// O(expanded prefixes). Errors: UNIMPLEMENTED for kCpe and kH2 with IPv6, and
-// if a next hop is 2^31 or more; RESOURCE_EXHAUSTED for 2^26 expanded prefixes;
-// INVALID_ARGUMENT.
+// O(expanded prefixes). Errors: UNIMPLEMENTED if a next hop is 2^31 or more;
+// RESOURCE_EXHAUSTED for 2^26 expanded prefixes; INVALID_ARGUMENT.
 absl::StatusOr<std::unique_ptr<const Baseline>> BuildBloom(
     Family family, absl::Span<const Route> routes,
     const BloomOptions& options = {});

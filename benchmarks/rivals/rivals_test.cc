@@ -362,17 +362,11 @@ BaselineBuilder WithOptions(const BloomOptions& options) {
 }
 
 TEST_P(RivalTest, BloomIsExact) {
-  for (const BloomHash hash :
-       {BloomHash::kMurmur, BloomHash::kKnuth, BloomHash::kH2}) {
-    for (const BloomLengths lengths :
-         {BloomLengths::kNaive, BloomLengths::kDpCpe}) {
-      const auto build = WithOptions(
-          BloomOptions{.lengths = lengths, .hash = hash, .kernel = GetParam()});
-      if (hash != BloomHash::kH2) {
-        ExpectExact(build, {.next_hops = 0x7fffffff});
-      }
-      ExpectExact(build, {.family = Family::kIpv4});
-    }
+  for (const bool naive : {false, true}) {
+    const auto build =
+        WithOptions(BloomOptions{.naive = naive, .kernel = GetParam()});
+    ExpectExact(build, {.next_hops = 0x7fffffff});
+    ExpectExact(build, {.family = Family::kIpv4});
   }
 }
 
@@ -384,23 +378,12 @@ TEST_P(RivalTest, BloomOnTheRealTable) {
           {.family = family, .max_length = AddressBits(family)});
     }
     ExpectExactOnRealTable(
-        WithOptions(BloomOptions{.lengths = BloomLengths::kNaive,
-                                 .kernel = GetParam()}),
+        WithOptions(BloomOptions{.naive = true, .kernel = GetParam()}),
         {.family = family, .max_length = AddressBits(family)});
   }
-  ExpectExactOnRealTable(WithOptions(BloomOptions{.lengths = BloomLengths::kCpe,
-                                                  .kernel = GetParam()}),
-                         kFewNextHops);
 }
 
-TEST(Bloom, RefusesWhatItsPaperDoesNotDefine) {
-  EXPECT_EQ(BuildBloom(Family::kIpv6, {}, {.lengths = BloomLengths::kCpe})
-                .status()
-                .code(),
-            absl::StatusCode::kUnimplemented);
-  EXPECT_EQ(
-      BuildBloom(Family::kIpv6, {}, {.hash = BloomHash::kH2}).status().code(),
-      absl::StatusCode::kUnimplemented);
+TEST(Bloom, RefusesTooManyPrefixes) {
   // 2^31 and more prefixes if there is one length.
   EXPECT_EQ(BuildBloom(Family::kIpv6,
                        {{*Prefix::Parse("2000::/21"), 1},

@@ -515,9 +515,11 @@ class TextRoutes {
       const absl::Status status = AddBirdHop(words, *route_);
       return status.ok() ? status : Break(place, status);
     }
-    if (absl::StrContains(content, ':')) route_->in_attribute = true;
-    if (absl::StrContains(content, ':') ||
-        (route_->in_attribute && ContinuesAttribute(content))) {
+    if (absl::StrContains(content, ':')) {
+      route_->in_attribute = true;
+      return absl::OkStatus();
+    }
+    if (route_->in_attribute && ContinuesAttribute(content)) {
       return absl::OkStatus();
     }
     return Break(place, Malformed(content, "is no attribute of BIRD"));

@@ -3,7 +3,7 @@
 // Reads routing tables from files: text of several forms, MRT table dumps
 // (RFC 6396) or a table file (TABLE_FILE.md), each plain or compressed.
 // The content decides. Memory grows with the number of distinct next hops, for
-// text also with that of distinct prefixes, some 80 bytes each; for MRT see
+// text also with that of distinct prefixes, 80 to 150 bytes each; for MRT see
 // ReadMrtRoutes.
 
 #ifndef PLANB_LPM_IO_ROUTE_FILE_H_

@@ -498,11 +498,11 @@ v1::BatchLookupRequest SlowBatch(std::string* lengths) {
   return slow;
 }
 
-// A batch that wants prefix lengths takes long. The one thread serves other
-// streams meanwhile.
-TEST(BatchLookup, PrefixLengthsDoNotDelayOtherStreams) {
-  RunningServer running(SlowOptions());
-  AnnounceNested(running);
+constexpr int kSlowBatches = 3;
+
+// Sends slow batches on a stream, and one small batch after the other on
+// another. Returns how many of these are answered while a slow one is served.
+int ServedMeanwhile(RunningServer& running) {
   std::string lengths;
   const v1::BatchLookupRequest slow = SlowBatch(&lengths);
   v1::BatchLookupRequest quick;
@@ -510,7 +510,7 @@ TEST(BatchLookup, PrefixLengthsDoNotDelayOtherStreams) {
   grpc::ClientContext slow_context, context;
   const auto slow_stream = running.lookup().BatchLookup(&slow_context);
   const auto stream = running.lookup().BatchLookup(&context);
-  constexpr int kBatches = 3;
+  EXPECT_EQ(Ids(Exchange(*stream, quick)), std::vector<uint32_t>{127});
   std::atomic<int> slow_answers{0};
   std::thread reader([&] {
     v1::BatchLookupResponse response;
@@ -519,18 +519,31 @@ TEST(BatchLookup, PrefixLengthsDoNotDelayOtherStreams) {
       slow_answers.fetch_add(1);
     }
   });
-  for (int i = 0; i < kBatches; ++i) ASSERT_TRUE(slow_stream->Write(slow));
+  for (int i = 0; i < kSlowBatches; ++i) EXPECT_TRUE(slow_stream->Write(slow));
   slow_stream->WritesDone();
   // From the first answer to the last, a slow batch is being served.
   int served = 0;
-  while (slow_answers.load() < kBatches) {
+  while (slow_answers.load() < kSlowBatches) {
     const bool between = slow_answers.load() > 0;
     EXPECT_EQ(Ids(Exchange(*stream, quick)), std::vector<uint32_t>{127});
-    if (between && slow_answers.load() < kBatches) ++served;
+    if (between && slow_answers.load() < kSlowBatches) ++served;
   }
   reader.join();
   EXPECT_TRUE(slow_stream->Finish().ok());
-  EXPECT_GE(served, 3 * kBatches);
+  return served;
+}
+
+// A batch that wants prefix lengths takes long. The one thread serves other
+// streams meanwhile. A stream that waited for it would have one answer for each
+// slow batch in all attempts; a busy machine takes the client's time in some.
+TEST(BatchLookup, PrefixLengthsDoNotDelayOtherStreams) {
+  RunningServer running(SlowOptions());
+  AnnounceNested(running);
+  int most = 0;
+  for (int attempt = 0; attempt < 50 && most < 3 * kSlowBatches; ++attempt) {
+    most = std::max(most, ServedMeanwhile(running));
+  }
+  EXPECT_GE(most, 3 * kSlowBatches);
 }
 
 // Creates a table and announces the routes in it.

@@ -206,6 +206,7 @@ TEST_F(FaultClock, AcksWaitForSlowBuilds) {
   }
 }
 
+// Takes 5 s, the time between two bookmarks.
 TEST_F(FaultClock, IdleWatchersGetBookmarksAfterAJumpBack) {
   grpc::ClientContext call;
   SetDeadline(call);

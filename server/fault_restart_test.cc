@@ -105,6 +105,7 @@ TEST_F(MillionRoutes, SignalsEndTheServerDuringTheRestore) {
   }
 }
 
+// Takes 5 s, of which the first test of the fixture stores the routes.
 TEST_F(MillionRoutes, AreVisibleOnceTheServerIsReady) {
   const absl::Time start = absl::Now();
   StoredServer server(store_);

@@ -154,7 +154,7 @@ TEST(FaultStore, FileLimitRefusesUpdatesUntilItIsRaised) {
 }
 
 // The disk of the store hangs in fsync. Lookups go on, and the server goes down
-// in time.
+// in time, after 5 s.
 TEST(FaultStore, HungDiskDoesNotHoldUpTheEnd) {
   auto opened = SqliteStore::Open(
       {.path = NewStorePath("hung"), .vfs = FaultyDisk::Vfs()});

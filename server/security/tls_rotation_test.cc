@@ -143,6 +143,7 @@ TEST_F(TlsRotationTest, MaxConnectionAgeEndsRevokedConnections) {
   for (int i = 0; i < 10; ++i) EXPECT_FALSE(served());
 }
 
+// Takes 3 s: gRPC reads its files once a second.
 TEST_F(TlsRotationTest, DoesNotResumeSessionsAfterRevocation) {
   RunningServer server({.tls = Options()});
   const int port = server.server().port(0);

@@ -152,6 +152,7 @@ TEST_F(TlsTest, ClientsRefuseServerOfAnotherName) {
               HasSubstr("127.0.0.1 is not in peer certificate"));
 }
 
+// Takes 4 s: the life of the certificate.
 TEST_F(TlsTest, ClientsRefuseExpiredServer) {
   // A slow machine may need longer to start a server than its certificate
   // lives.

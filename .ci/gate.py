@@ -68,6 +68,7 @@ names=$(comm -12 <(nm --defined-only "$1" | awk '{print $3}' | sort -u) \
 FEWER_ROUNDS = ["--test_env=PLANB_HISTORY_SEEDS=8", "--test_env=PLANB_STORE_FLIPS=50"]
 LONG_ROUNDS = ["--test_env=PLANB_KILL_ROUNDS=200", "--test_env=PLANB_STORE_CRASHES=200",
                "--test_env=PLANB_STORM_SECONDS=120", "--test_env=PLANB_FLOOD_CLIENTS=1000",
+               "--test_env=PLANB_ATTACK_MILLISECONDS=500",
                "--test_env=PLANB_MODEL_SEEDS=10", "--test_env=PLANB_MODEL_SECONDS=15",
                "--test_timeout=900,1800,3600,7200"]
 

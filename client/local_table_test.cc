@@ -637,6 +637,7 @@ TEST_F(WatchRightTest, ACallerThatMayLookUpDoesNotGetTheTableByThat) {
   EXPECT_EQ(*(*table)->Lookup(address), 7U);
 }
 
+// Takes 5 s: gRPC waits before it connects to a restarted server again.
 TEST_F(WatchRightTest, ATableEndsWhenItsCallerMayNotWatchAnyMore) {
   Kill();
   Start("none");
@@ -745,6 +746,8 @@ TEST_F(LocalTableTest, StaleLookupsFailOrAskTheServer) {
   EXPECT_FALSE((*asks)->Lookup(PrefixOf(0).address()).ok());
 }
 
+// Takes 6 s: gRPC waits before it connects to a restarted server again, and a
+// server that is behind is asked for its table ever more rarely.
 TEST_F(LocalTableTest, KeepsItsTableUntilTheServerIsAheadAgain) {
   for (NextHopId hop = 1; hop <= 10; ++hop) Announce(hop);
   const auto table = LocalTable::Follow(Channel(), {}, Soon());
@@ -848,9 +851,8 @@ class Callers {
 // The server is killed while it is written to, and starts from its store.
 // PLANB_STORM_SECONDS makes it longer.
 TEST_F(LocalTableTest, IsNeverWrongOrMixedInAStorm) {
-  const char* const seconds = std::getenv("PLANB_STORM_SECONDS");
   const absl::Time end =
-      absl::Now() + absl::Seconds(seconds == nullptr ? 5 : std::atoi(seconds));
+      absl::Now() + absl::Seconds(FromEnvironment("PLANB_STORM_SECONDS", 3));
   Kill();
   const std::string store = TempPath("local.db");
   Start(store);

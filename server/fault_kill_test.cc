@@ -184,12 +184,6 @@ struct Writer {
   }
 };
 
-int Rounds() {
-  int rounds = 0;
-  const char* const text = std::getenv("PLANB_KILL_ROUNDS");
-  return text != nullptr && absl::SimpleAtoi(text, &rounds) ? rounds : 20;
-}
-
 class Kill : public testing::Test {
  protected:
   // Makes the next server start on an empty store.
@@ -359,10 +353,12 @@ class Kill : public testing::Test {
   uint64_t unanswered_ = 0, lost_ = 0;
 };
 
+// Each round starts a server and kills it; PLANB_KILL_ROUNDS makes it longer.
 TEST_F(Kill, UnderAStorm) {
   Empty("kill");
   uint64_t sectors = 0;
-  for (int round = 0; round <= Rounds(); ++round) {
+  const uint64_t rounds = FromEnvironment("PLANB_KILL_ROUNDS", 10);
+  for (uint64_t round = 0; round <= rounds; ++round) {
     SCOPED_TRACE(round);
     if (round % 4 == 3) {
       // Killed during its start, or just after.
@@ -376,13 +372,13 @@ TEST_F(Kill, UnderAStorm) {
     CheckRestarted(server);
     NextEpoch(server);
     ASSERT_FALSE(HasFailure());
-    if (round < Rounds()) Storm(server, Within(absl::Milliseconds(150)));
+    if (round < rounds) Storm(server, Within(absl::Milliseconds(150)));
   }
   uint64_t sent = 0;
   for (const Writer& writer : writers_) sent += writer.sent;
-  EXPECT_GT(sent, static_cast<uint64_t>(Rounds()));
+  EXPECT_GT(sent, rounds);
   EXPECT_GT(sectors, 0U);
-  std::cout << Rounds() << " rounds, " << sent << " batches sent; when killed, "
+  std::cout << rounds << " rounds, " << sent << " batches sent; when killed, "
             << unanswered_ << " were stored and not answered, " << lost_
             << " not stored; " << sectors << " sectors were not synced\n";
 }

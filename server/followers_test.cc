@@ -280,6 +280,7 @@ TEST_F(Followers, ThatMissedTooMuchTakeTheWholeTable) {
   }
 }
 
+// Takes 5 s: until the lag shows that the follower does not follow.
 TEST_F(Followers, KeepWhatTheyHaveUntilTheOtherIsAheadAgain) {
   auto leader = Lead("none");
   for (uint32_t i = 0; i < 10; ++i) {
@@ -461,6 +462,7 @@ TEST_F(Followers, TellOfTablesThatTheyLack) {
   }));
 }
 
+// Takes 4 s: until the lag shows that no server is followed.
 TEST_F(Followers, StartFromTheirCacheWithoutTheOtherServer) {
   const std::string cache = "--cache=" + TempPath("follower_cache");
   const std::string store = NewStorePath("cache");
@@ -495,9 +497,8 @@ TEST_F(Followers, StartFromTheirCacheWithoutTheOtherServer) {
 
 // PLANB_STORM_SECONDS makes it longer.
 TEST_F(Followers, AgreeAfterAStorm) {
-  const char* const seconds = std::getenv("PLANB_STORM_SECONDS");
   const absl::Duration length =
-      absl::Seconds(seconds == nullptr ? 5 : std::atoi(seconds));
+      absl::Seconds(FromEnvironment("PLANB_STORM_SECONDS", 3));
   const std::string store = NewStorePath("storm");
   auto leader = Lead(store);
   std::vector<std::unique_ptr<StoredServer>> followers;

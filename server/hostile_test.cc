@@ -133,7 +133,9 @@ TEST_P(Hostile, LeavesTheServerAsItWas) {
         "server/testing/hostile_attacker", target_, attack.name, seed));
   }
   for (const auto& attacker : attackers) ASSERT_TRUE(attacker->AwaitBegun());
-  const absl::Time enough = absl::Now() + absl::Milliseconds(500);
+  const absl::Time enough =
+      absl::Now() +
+      absl::Milliseconds(FromEnvironment("PLANB_ATTACK_MILLISECONDS", 200));
   const uint64_t before = honest.answered();
   if (attack.stopped_at == Attack::kServer) {
     EXPECT_TRUE(Await([&] {

@@ -22,7 +22,6 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
-#include <cstdlib>
 #include <iostream>
 #include <memory>
 #include <numeric>
@@ -32,7 +31,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
@@ -47,15 +45,6 @@
 
 namespace planb::server {
 namespace {
-
-uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
-  const char* const text = std::getenv(name);
-  uint64_t value = otherwise;
-  if (text != nullptr && !absl::SimpleAtoi(text, &value)) {
-    ADD_FAILURE() << name << " is no number: " << text;
-  }
-  return value;
-}
 
 std::vector<uint64_t> Seeds() {
   const uint64_t seed = FromEnvironment("PLANB_MODEL_SEED", 0);

@@ -900,9 +900,8 @@ absl::Duration CatchUpTime(const StoredServer& server,
 // and started. PLANB_STORM_SECONDS makes it longer; from five minutes on, some
 // pauses of servers take 30 s.
 TEST_F(Replicas, AgreeAfterAStorm) {
-  const char* const seconds = std::getenv("PLANB_STORM_SECONDS");
   const absl::Duration length =
-      absl::Seconds(seconds == nullptr ? 5 : std::atoi(seconds));
+      absl::Seconds(FromEnvironment("PLANB_STORM_SECONDS", 3));
   std::vector<std::unique_ptr<StoredServer>> servers;
   std::vector<StoredServer*> all;
   for (int i = 0; i < 3; ++i) {

@@ -9,7 +9,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <iostream>
 #include <memory>
@@ -127,8 +126,7 @@ class Storm : public testing::Test {
       : socket_(TempPath("storm.sock")),
         server_({absl::StrCat("--listen=unix://", socket_),
                  "--metrics_address=", "--max_pending_updates=64"}) {
-    const char* const seconds = std::getenv("PLANB_STORM_SECONDS");
-    duration_ = absl::Seconds(seconds == nullptr ? 5 : std::atoi(seconds));
+    duration_ = absl::Seconds(FromEnvironment("PLANB_STORM_SECONDS", 3));
   }
 
   std::shared_ptr<grpc::Channel> Connect() const {

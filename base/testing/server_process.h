@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Runs the real server as a child process.
+// Runs the real server as a child process, and what its tests share besides.
 
 #ifndef PLANB_BASE_TESTING_SERVER_PROCESS_H_
 #define PLANB_BASE_TESTING_SERVER_PROCESS_H_
@@ -9,19 +9,32 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <iostream>
 #include <sstream>
 #include <string>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 
 namespace planb {
+
+// The number in a variable that makes a test longer, or shorter; `otherwise`,
+// if it is not set. Ends the process if it is no number.
+inline uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
+  const char* const text = std::getenv(name);
+  uint64_t value = otherwise;
+  if (text == nullptr || absl::SimpleAtoi(text, &value)) return value;
+  std::cerr << name << " is no number: " << text << "\n";
+  std::exit(2);
+}
 
 // A path that no other process uses, short enough for a Unix socket.
 inline std::string TempPath(absl::string_view name) {

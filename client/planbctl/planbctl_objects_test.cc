@@ -316,7 +316,7 @@ TEST_F(PlanbctlObjectsTest, AnnounceViaSucceedsBesideAFastWriter) {
   while (generation == 0) absl::SleepFor(absl::Milliseconds(1));
   const absl::Time start = absl::Now();
   const uint64_t first = generation;
-  for (int i = 1; i <= 10; ++i) {
+  for (int i = 1; i <= 4; ++i) {
     Do(absl::StrCat("--timeout=1m announce 10.", i, ".0.0/16 via 192.0.2.", i));
     EXPECT_EQ(Via(absl::StrCat("10.", i, ".0.1")), absl::StrCat("192.0.2.", i));
   }

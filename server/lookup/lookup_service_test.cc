@@ -534,16 +534,18 @@ int ServedMeanwhile(RunningServer& running) {
 }
 
 // A batch that wants prefix lengths takes long. The one thread serves other
-// streams meanwhile. A stream that waited for it would have one answer for each
-// slow batch in all attempts; a busy machine takes the client's time in some.
+// streams meanwhile. With slices that never end, 18 batches at most are
+// answered while slow ones are sent and read; with those of today up to 200,
+// and fewer in attempts that a busy machine disturbs.
 TEST(BatchLookup, PrefixLengthsDoNotDelayOtherStreams) {
   RunningServer running(SlowOptions());
   AnnounceNested(running);
+  constexpr int kEnough = 10 * kSlowBatches;
   int most = 0;
-  for (int attempt = 0; attempt < 50 && most < 3 * kSlowBatches; ++attempt) {
+  for (int attempt = 0; attempt < 100 && most < kEnough; ++attempt) {
     most = std::max(most, ServedMeanwhile(running));
   }
-  EXPECT_GE(most, 3 * kSlowBatches);
+  EXPECT_GE(most, kEnough);
 }
 
 // Creates a table and announces the routes in it.

@@ -1,33 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The flags' values from a YAML file and from the environment, and as YAML.
+// The flags' values from a YAML file, the environment and the command line, and
+// as YAML.
 
 #ifndef PLANB_SERVER_CONFIG_H_
 #define PLANB_SERVER_CONFIG_H_
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
 namespace planb::server {
 
-// Sets each flag that the file names: "listen: [unix:///a, '[::1]:1']" as
-// --listen=unix:///a,[::1]:1 does. Keys are names of flags without dashes; a
-// value is one scalar or, for a flag that is a list, a sequence of them. Only
-// flags declared in `source`, such as "server/server_flags.cc", are known.
-// Errors: INVALID_ARGUMENT, with file, line and key, for a file that cannot be
-// read, has more than 1 MiB, is no such YAML or has a second document, an
-// unknown key, a key that is there twice, --config itself, or a value that the
-// flag refuses.
-absl::Status SetFlagsFromFile(const std::string& path,
-                              absl::string_view source);
+// The value of a flag such as 64MiB: bytes, or a multiple of KiB, MiB or GiB.
+struct Size {
+  uint64_t bytes = 0;
+};
 
-// Sets each flag that has a variable: PLANB_MAX_ROUTES is that of --max_routes.
-// Errors: INVALID_ARGUMENT for a value that the flag refuses.
-absl::Status SetFlagsFromEnvironment(absl::string_view source);
+bool AbslParseFlag(absl::string_view text, Size* size, std::string* error);
+std::string AbslUnparseFlag(const Size& size);
+
+// Sets flags from the file of --config (or PLANB_CONFIG), then from the
+// environment, then from the command line, each of which overrides the one
+// before. Returns the words that are no flags, the program's name first.
+// Errors: INVALID_ARGUMENT for what the file or a variable cannot set, and for
+// flags of abseil that read others from elsewhere. What is wrong on the command
+// line ends the process with status 1. Only flags declared in `source`, such as
+// "server/server_flags.cc", are known to the file and the environment.
+absl::StatusOr<std::vector<char*>> SetFlags(int argc, char** argv,
+                                            absl::string_view source);
 
 // The values of the flags of `source`, by name, as text.
 using FlagValues = std::map<std::string, std::string>;
@@ -47,7 +53,7 @@ struct FlagTopic {
 // columns. CHECK-fails if there is no such flag.
 std::string HelpOf(const FlagTopic& topic);
 
-// The values of all flags now, as a file for SetFlagsFromFile. --config, and
+// The values of all flags now, as a file for --config. --config, and
 // each flag that has its default, is commented out. No flag holds a secret:
 // keys and passwords are in files that flags name.
 std::string FlagsAsYaml(absl::string_view source);

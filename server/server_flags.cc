@@ -8,11 +8,9 @@
 #include <iostream>
 
 #include "absl/flags/flag.h"
-#include "absl/flags/parse.h"
 #include "absl/flags/usage.h"
 #include "absl/flags/usage_config.h"
 #include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -22,44 +20,6 @@
 #include "server/base/tls_files.h"
 #include "server/config.h"
 #include "server/observe/process_metrics.h"
-
-namespace planb::server {
-namespace {
-
-// The value of a flag such as 64MiB: bytes, or a multiple of KiB, MiB or GiB.
-struct Size {
-  uint64_t bytes = 0;
-};
-
-constexpr std::pair<absl::string_view, int> kUnits[] = {
-    {"GiB", 30}, {"MiB", 20}, {"KiB", 10}, {"", 0}};
-
-bool AbslParseFlag(absl::string_view text, Size* size, std::string* error) {
-  for (const auto& [unit, shift] : kUnits) {
-    if (!absl::ConsumeSuffix(&text, unit)) continue;
-    if (absl::SimpleAtoi(text, &size->bytes) &&
-        size->bytes <= std::numeric_limits<uint64_t>::max() >> shift) {
-      size->bytes <<= shift;
-      return true;
-    }
-    break;
-  }
-  *error = "is no size such as 1000000, 512KiB, 64MiB or 4GiB";
-  return false;
-}
-
-std::string AbslUnparseFlag(const Size& size) {
-  for (const auto& [unit, shift] : kUnits) {
-    if (size.bytes % (uint64_t{1} << shift) == 0 &&
-        (size.bytes != 0 || shift == 0)) {
-      return absl::StrCat(size.bytes >> shift, unit);
-    }
-  }
-  return "";
-}
-
-}  // namespace
-}  // namespace planb::server
 
 ABSL_FLAG(std::vector<std::string>, listen,
           std::vector<std::string>({"unix:///run/planb/planb.sock"}),
@@ -547,44 +507,6 @@ void DescribeProgram() {
   absl::SetProgramUsageMessage(kUsage);
 }
 
-// Refuses the flags of Abseil that read other flags from a file or from the
-// environment: Abseil ends the process if these cannot be read, also at a
-// reload. Errors: INVALID_ARGUMENT.
-absl::Status RefuseFlagsOfAbseil(int argc, char** argv) {
-  for (int i = 1; i < argc; ++i) {
-    absl::string_view word = argv[i];
-    if (word == "--") break;
-    if (!absl::ConsumePrefix(&word, "-")) continue;
-    absl::ConsumePrefix(&word, "-");
-    const absl::string_view name = word.substr(0, word.find('='));
-    for (const absl::string_view refused :
-         {"flagfile", "fromenv", "tryfromenv", "undefok"}) {
-      if (name != refused) continue;
-      return absl::InvalidArgumentError(
-          absl::StrCat("unknown flag \"--", name, "\"; try --help"));
-    }
-  }
-  return absl::OkStatus();
-}
-
-// The file of --config on the command line, or else of the environment.
-std::string ConfigFile(int argc, char** argv) {
-  const char* const variable = std::getenv("PLANB_CONFIG");
-  std::string file = variable == nullptr ? "" : variable;
-  for (int i = 1; i < argc; ++i) {
-    absl::string_view word = argv[i];
-    if (word == "--") break;
-    if (!absl::ConsumePrefix(&word, "-")) continue;
-    absl::ConsumePrefix(&word, "-");
-    if (absl::ConsumePrefix(&word, "config=")) {
-      file = std::string(word);
-    } else if (word == "config" && i + 1 < argc) {
-      file = argv[++i];
-    }
-  }
-  return file;
-}
-
 // Each flag once.
 std::vector<FlagTopic> Topics() {
   return {
@@ -640,15 +562,6 @@ std::vector<FlagTopic> Topics() {
        {"log_level", "log_format", "slow_batch", "otlp_endpoint", "otlp_ca",
         "otlp_cert", "otlp_key", "trace_batches", "drain_timeout"}},
   };
-}
-
-absl::Status SetFlagsBelowCommandLine(int argc, char** argv) {
-  const std::string file = ConfigFile(argc, argv);
-  if (!file.empty()) {
-    const absl::Status set = SetFlagsFromFile(file, kSource);
-    if (!set.ok()) return set;
-  }
-  return SetFlagsFromEnvironment(kSource);
 }
 
 // What --help prints, without a topic: what fits a screen.
@@ -762,11 +675,8 @@ std::string ConfigAsYaml() { return FlagsAsYaml(kSource); }
 absl::StatusOr<Reloaded> ReloadFlags(int argc, char** argv) {
   const FlagValues before = ValuesOfFlags(kSource);
   ResetFlags(kSource);
-  absl::Status status = SetFlagsBelowCommandLine(argc, argv);
-  if (status.ok()) {
-    absl::ParseCommandLine(argc, argv);
-    status = ReadFlags().status();
-  }
+  absl::Status status = SetFlags(argc, argv, kSource).status();
+  if (status.ok()) status = ReadFlags().status();
   const FlagValues after = ValuesOfFlags(kSource);
   RestoreFlags(before, kSource);
   if (!status.ok()) return status;
@@ -784,15 +694,14 @@ absl::StatusOr<CommandLine> ParseCommandLine(int argc, char** argv) {
   const absl::Status help =
       HelpIfAsked(absl::MakeConstSpan(argv + 1, static_cast<size_t>(argc - 1)));
   if (!help.ok()) return help;
-  absl::Status set = RefuseFlagsOfAbseil(argc, argv);
-  if (set.ok()) set = SetFlagsBelowCommandLine(argc, argv);
-  if (!set.ok()) return set;
-  const std::vector<char*> rest = absl::ParseCommandLine(argc, argv);
-  const bool print = rest.size() == 3 && std::strcmp(rest[1], "config") == 0 &&
-                     std::strcmp(rest[2], "print") == 0;
-  if (rest.size() > 1 && !print) {
+  const absl::StatusOr<std::vector<char*>> rest = SetFlags(argc, argv, kSource);
+  if (!rest.ok()) return rest.status();
+  const bool print = rest->size() == 3 &&
+                     std::strcmp((*rest)[1], "config") == 0 &&
+                     std::strcmp((*rest)[2], "print") == 0;
+  if (rest->size() > 1 && !print) {
     return absl::InvalidArgumentError(
-        absl::StrCat("unexpected argument \"", rest[1], "\"; try --help"));
+        absl::StrCat("unexpected argument \"", (*rest)[1], "\"; try --help"));
   }
   CommandLine line = ReadAllFlags();
   line.print_config = print;

@@ -37,8 +37,7 @@ struct CommandLine {
   std::vector<absl::Status> problems = {};
 };
 
-// Reads the file of --config (or PLANB_CONFIG), then the environment, then the
-// command line, each of which overrides the one before. --help and --version
+// Sets the flags (SetFlags() of config.h) and reads them. --help and --version
 // end the process with status 0; unknown flags and values of a wrong type on
 // the command line end it with status 1. Call once. Errors: INVALID_ARGUMENT
 // (an argument that is no flag, those of config.h, and the first of `problems`

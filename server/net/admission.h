@@ -52,7 +52,7 @@ absl::StatusOr<PeerRules> ParsePeerRules(absl::Span<const std::string> uids,
 
 struct ConnectionLimits {
   // Connections open at once. 0: as many as open files allow.
-  uint32_t max_connections = 0;
+  uint32_t max_connections = 1'000;
   // Of one peer. 0: half of all.
   uint32_t max_peer_connections = 0;
   // New connections a second of one process on a Unix socket, or of one peer on

@@ -5,7 +5,7 @@
 #include <yaml-cpp/yaml.h>
 
 #include <cstdlib>
-#include <limits>
+#include <iostream>
 #include <map>
 #include <set>
 #include <utility>
@@ -15,10 +15,11 @@
 #include "absl/flags/commandlineflag.h"
 #include "absl/flags/parse.h"
 #include "absl/flags/reflection.h"
+#include "absl/flags/usage.h"
 #include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
@@ -31,16 +32,51 @@ constexpr size_t kMaxFile = 1 << 20;
 // The flag that names the file, so the file does not set it.
 constexpr char kFileFlag[] = "config";
 
+constexpr char kUsage[] =
+    "Answers longest-prefix-match lookups over gRPC\n"
+    "(planb.v1.RouteLookup) and takes route changes (planb.v1.RouteTable).\n\n"
+    "Usage: planb_server [FLAGS]\n"
+    "       planb_server --check_config [FLAGS]\n"
+    "       planb_server config print [FLAGS]\n"
+    "       planb_server --version\n\n"
+    "Each flag may also be in the file of --config (\"max_routes: 5\") and in "
+    "the\nenvironment (PLANB_MAX_ROUTES=5).\n";
+
+constexpr char kSignals[] =
+    "\nOn SIGHUP the server reads certificates, keys, the authorization "
+    "policy\n"
+    "and --log_level again. What cannot be used changes nothing.\n"
+    "Logs go to stderr. On SIGTERM and SIGINT the server refuses new calls,\n"
+    "finishes open ones and ends with status 0. A bad flag, file or address\n"
+    "ends it with one line on stderr and status 1.\n";
+
 constexpr std::pair<absl::string_view, int> kUnits[] = {
     {"GiB", 30}, {"MiB", 20}, {"KiB", 10}, {"", 0}};
 
-// The flags of `source`, by name.
-std::map<std::string, absl::CommandLineFlag*> FlagsOf(
-    absl::string_view source) {
+struct Topic {
+  std::string name;  // for --help=NAME
+  std::string title;
+  std::vector<std::string> flags = {};
+};
+
+// What the macros of the header add, in the order in which they stand.
+struct Table {
+  std::vector<Topic> topics;
+  std::vector<std::pair<std::string, OptionSetter>> setters;
+  std::string often_used;
+};
+
+Table& TheTable() {
+  static auto* const table = new Table();
+  return *table;
+}
+
+// The flags of the table, by name.
+std::map<std::string, absl::CommandLineFlag*> Flags() {
   std::map<std::string, absl::CommandLineFlag*> flags;
-  for (const auto& [name, flag] : absl::GetAllFlags()) {
-    if (absl::EndsWith(flag->Filename(), source)) {
-      flags.emplace(std::string(name), flag);
+  for (const Topic& topic : TheTable().topics) {
+    for (const std::string& name : topic.flags) {
+      flags.emplace(name, absl::FindCommandLineFlag(name));
     }
   }
   return flags;
@@ -75,16 +111,62 @@ absl::Status Set(const YAML::Node& value, absl::CommandLineFlag& flag) {
   return absl::InvalidArgumentError(error);
 }
 
+// The title, and the flags with defaults and what they mean.
+std::string HelpOf(const Topic& topic) {
+  constexpr size_t kColumns = 80;
+  std::string help = absl::StrCat(topic.title, ":\n");
+  for (const std::string& name : topic.flags) {
+    const absl::CommandLineFlag* const flag = absl::FindCommandLineFlag(name);
+    const std::string value = flag->DefaultValue();
+    absl::StrAppend(&help, "  --", name, value.empty() ? "" : "=", value, "\n");
+    std::string line = "     ";
+    for (const absl::string_view word : absl::StrSplit(flag->Help(), ' ')) {
+      if (line.size() + 1 + word.size() > kColumns) {
+        absl::StrAppend(&help, line, "\n");
+        line = "     ";
+      }
+      absl::StrAppend(&line, " ", word);
+    }
+    absl::StrAppend(&help, line, "\n");
+  }
+  return help;
+}
+
+// What --help prints, without a topic: what fits a screen.
+std::string HelpOverview() {
+  std::string text = absl::StrCat(
+      "planb_server: ", kUsage, "\nFlags used most:\n", TheTable().often_used,
+      "\nTopics, with all their flags, for --help=TOPIC; or --help=all:\n");
+  for (const Topic& topic : TheTable().topics) {
+    absl::StrAppend(&text, absl::StrFormat("  %-12s  %s\n", topic.name,
+                                           absl::AsciiStrToLower(topic.title)));
+  }
+  return text;
+}
+
+// Flags of a topic, or of "all". Errors: INVALID_ARGUMENT.
+absl::StatusOr<std::string> HelpAbout(absl::string_view name) {
+  std::string text;
+  std::string names = "all";
+  if (name == "all") text = absl::StrCat("planb_server: ", kUsage, kSignals);
+  for (const Topic& topic : TheTable().topics) {
+    if (name == "all") absl::StrAppend(&text, "\n", HelpOf(topic));
+    if (name == topic.name) return HelpOf(topic);
+    absl::StrAppend(&names, ", ", topic.name);
+  }
+  if (!text.empty()) return text;
+  return absl::InvalidArgumentError(
+      absl::StrCat("--help: \"", name, "\" is no topic; there are: ", names));
+}
+
 // Sets each flag that the file names: "listen: [unix:///a, '[::1]:1']" as
 // --listen=unix:///a,[::1]:1 does. Keys are names of flags without dashes; a
-// value is one scalar or, for a flag that is a list, a sequence of them. Only
-// flags declared in `source`, such as "server/server_flags.cc", are known.
+// value is one scalar or, for a flag that is a list, a sequence of them.
 // Errors: INVALID_ARGUMENT, with file, line and key, for a file that cannot be
 // read, has more than 1 MiB, is no such YAML or has a second document, an
 // unknown key, a key that is there twice, --config itself, or a value that the
 // flag refuses.
-absl::Status SetFlagsFromFile(const std::string& path,
-                              absl::string_view source) {
+absl::Status SetFlagsFromFile(const std::string& path) {
   const auto text = ReadRegularFile(path, kMaxFile);
   if (!text.ok()) {
     return absl::InvalidArgumentError(
@@ -104,7 +186,7 @@ absl::Status SetFlagsFromFile(const std::string& path,
     }
     const YAML::Node& root = documents.front();
     if (!root.IsMap()) return wrong(0, "is not a mapping of flags to values");
-    const auto flags = FlagsOf(source);
+    const auto flags = Flags();
     std::set<std::string> seen;
     for (const auto& entry : root) {
       const int line = entry.first.Mark().line;
@@ -128,8 +210,8 @@ absl::Status SetFlagsFromFile(const std::string& path,
 
 // Sets each flag that has a variable: PLANB_MAX_ROUTES is that of --max_routes.
 // Errors: INVALID_ARGUMENT for a value that the flag refuses.
-absl::Status SetFlagsFromEnvironment(absl::string_view source) {
-  for (const auto& [name, flag] : FlagsOf(source)) {
+absl::Status SetFlagsFromEnvironment() {
+  for (const auto& [name, flag] : Flags()) {
     const std::string variable =
         absl::StrCat("PLANB_", absl::AsciiStrToUpper(name));
     const char* const value = std::getenv(variable.c_str());
@@ -207,68 +289,103 @@ std::string AbslUnparseFlag(const Size& size) {
   return "";
 }
 
-absl::StatusOr<std::vector<char*>> SetFlags(int argc, char** argv,
-                                            absl::string_view source) {
+absl::Status SetOption(absl::Duration value, absl::Duration& option) {
+  if (value < absl::ZeroDuration()) {
+    return absl::InvalidArgumentError("must not be negative");
+  }
+  option = value;
+  return absl::OkStatus();
+}
+
+bool AddFlag(absl::string_view name, OptionSetter set) {
+  TheTable().topics.back().flags.emplace_back(name);
+  if (set != nullptr) TheTable().setters.emplace_back(name, set);
+  return true;
+}
+
+bool AddTopic(absl::string_view name, absl::string_view title) {
+  TheTable().topics.push_back({std::string(name), std::string(title)});
+  return true;
+}
+
+bool AddOftenUsed(absl::string_view flag, absl::string_view meaning) {
+  absl::StrAppendFormat(&TheTable().often_used, "  %-27s  %s\n", flag, meaning);
+  return true;
+}
+
+std::vector<absl::Status> SetOptions(CommandLine& line) {
+  std::vector<absl::Status> problems;
+  for (const auto& [name, set] : TheTable().setters) {
+    const absl::Status status = set(line);
+    if (status.ok()) continue;
+    problems.push_back(absl::InvalidArgumentError(
+        absl::StrCat("--", name, " ", status.message())));
+  }
+  return problems;
+}
+
+absl::Status PrintHelpIfAsked(int argc, char** argv) {
+  absl::SetProgramUsageMessage(kUsage);  // for abseil's --helpfull
+  for (int i = 1; i < argc; ++i) {
+    absl::string_view word = argv[i];
+    if (word == "--") break;
+    if (!absl::ConsumePrefix(&word, "-")) continue;
+    absl::ConsumePrefix(&word, "-");
+    absl::StatusOr<std::string> text;
+    if (word == "help" || word == "h") {
+      text = HelpOverview();
+    } else if (absl::ConsumePrefix(&word, "help=")) {
+      text = HelpAbout(word);
+    } else {
+      continue;
+    }
+    if (!text.ok()) return text.status();
+    std::cout << *text;
+    std::exit(0);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<char*>> SetFlags(int argc, char** argv) {
   const absl::Status refused = RefuseFlagsOfAbseil(argc, argv);
   if (!refused.ok()) return refused;
   const std::string file = ConfigFile(argc, argv);
   if (!file.empty()) {
-    const absl::Status set = SetFlagsFromFile(file, source);
+    const absl::Status set = SetFlagsFromFile(file);
     if (!set.ok()) return set;
   }
-  const absl::Status set = SetFlagsFromEnvironment(source);
+  const absl::Status set = SetFlagsFromEnvironment();
   if (!set.ok()) return set;
   return absl::ParseCommandLine(argc, argv);
 }
 
-FlagValues ValuesOfFlags(absl::string_view source) {
+FlagValues ValuesOfFlags() {
   FlagValues values;
-  for (const auto& [name, flag] : FlagsOf(source)) {
+  for (const auto& [name, flag] : Flags()) {
     values[name] = flag->CurrentValue();
   }
   return values;
 }
 
-void RestoreFlags(const FlagValues& values, absl::string_view source) {
+void RestoreFlags(const FlagValues& values) {
   std::string error;
-  for (const auto& [name, flag] : FlagsOf(source)) {
+  for (const auto& [name, flag] : Flags()) {
     ABSL_RAW_CHECK(flag->ParseFrom(values.at(name), &error),
                    "a flag refuses its own value");
   }
 }
 
-void ResetFlags(absl::string_view source) {
+void ResetFlags() {
   std::string error;
-  for (const auto& [name, flag] : FlagsOf(source)) {
+  for (const auto& [name, flag] : Flags()) {
     ABSL_RAW_CHECK(flag->ParseFrom(flag->DefaultValue(), &error),
                    "a flag refuses its default");
   }
 }
 
-std::string HelpOf(const FlagTopic& topic) {
-  constexpr size_t kColumns = 80;
-  std::string help = absl::StrCat(topic.title, ":\n");
-  for (const absl::string_view name : topic.flags) {
-    const absl::CommandLineFlag* const flag = absl::FindCommandLineFlag(name);
-    ABSL_RAW_CHECK(flag != nullptr, "a topic names no flag");
-    const std::string value = flag->DefaultValue();
-    absl::StrAppend(&help, "  --", name, value.empty() ? "" : "=", value, "\n");
-    std::string line = "     ";
-    for (const absl::string_view word : absl::StrSplit(flag->Help(), ' ')) {
-      if (line.size() + 1 + word.size() > kColumns) {
-        absl::StrAppend(&help, line, "\n");
-        line = "     ";
-      }
-      absl::StrAppend(&line, " ", word);
-    }
-    absl::StrAppend(&help, line, "\n");
-  }
-  return help;
-}
-
-std::string FlagsAsYaml(absl::string_view source) {
+std::string FlagsAsYaml() {
   std::string yaml;
-  for (const auto& [name, flag] : FlagsOf(source)) {
+  for (const auto& [name, flag] : Flags()) {
     const std::string value = flag->CurrentValue();
     YAML::Emitter scalar;
     scalar << YAML::DoubleQuoted << value;

@@ -32,6 +32,7 @@
 #include "server/base/log.h"
 #include "server/base/malloc_trim.h"
 #include "server/base/periodic.h"
+#include "server/config.h"
 #include "server/net/transport.h"
 #include "server/server.h"
 #include "server/server_flags.h"
@@ -220,7 +221,7 @@ int Main(int argc, char** argv) {
   if (!format.ok()) return Refuse(format);
 
   if (line->print_config) {
-    std::fputs(ConfigAsYaml().c_str(), stdout);
+    std::fputs(FlagsAsYaml().c_str(), stdout);
     return 0;
   }
 

@@ -16,16 +16,18 @@
 
 namespace planb::server {
 
+// The fields that a flag sets have its default.
 struct CommandLine {
-  ServerOptions server;
+  ServerOptions server = {.listen = {"unix:///run/planb/planb.sock"},
+                          .metrics_address = "127.0.0.1:9464"};
   // How long calls in flight may take to end on SIGTERM.
-  absl::Duration drain_timeout;
+  absl::Duration drain_timeout = absl::Seconds(5);
   // For SetLogLevel, which validates it.
-  std::string log_level;
+  std::string log_level = "info";
   // For SetLogFormat, which validates it.
-  std::string log_format;
+  std::string log_format = "text";
   // For SetPolling, which validates it.
-  std::string polling;
+  std::string polling = "auto";
   // For OpenStore, which validates it.
   StoreChoice store;
   OtlpOptions otlp;
@@ -56,9 +58,6 @@ absl::StatusOr<Reloaded> ReloadFlags(int argc, char** argv);
 
 // The options that the flags set now. Errors: as above.
 absl::StatusOr<CommandLine> ReadFlags();
-
-// Those of `config print`.
-std::string ConfigAsYaml();
 
 }  // namespace planb::server
 

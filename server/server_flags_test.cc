@@ -6,11 +6,14 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
 #include <string>
 #include <vector>
 
+#include "absl/flags/marshalling.h"
 #include "absl/flags/reflection.h"
 #include "absl/strings/match.h"
+#include "server/config.h"
 
 namespace planb::server {
 namespace {
@@ -35,191 +38,158 @@ TEST_F(ServerFlags, DefaultsEqualThoseOfTheOptions) {
   const ServerOptions own;
   EXPECT_EQ(got.listen,
             std::vector<std::string>{"unix:///run/planb/planb.sock"});
-  EXPECT_EQ(got.health_address, own.health_address);
+  EXPECT_EQ(got.metrics_address, "127.0.0.1:9464");
   EXPECT_EQ(got.empty_table_ready, own.empty_table_ready);
-  EXPECT_EQ(got.max_staleness, own.max_staleness);
-  EXPECT_FALSE(got.initial.partial);
-  EXPECT_FALSE(got.initial.allow_empty);
-  EXPECT_FALSE(got.tls.enabled());
-  EXPECT_EQ(got.tls.reload_interval, own.tls.reload_interval);
-  EXPECT_EQ(got.insecure, own.insecure);
-  EXPECT_EQ(got.simd, own.simd);
   EXPECT_EQ(got.socket_file.mode, own.socket_file.mode);
   EXPECT_TRUE(got.peers.AllowAnyone());
-  EXPECT_EQ(got.authorization.policy_file, "");
-  EXPECT_EQ(got.authorization.reload_interval,
-            own.authorization.reload_interval);
-  EXPECT_EQ(got.tables.table.limits.max_routes,
-            own.tables.table.limits.max_routes);
-  EXPECT_EQ(got.tables.table.limits.max_next_hops,
-            own.tables.table.limits.max_next_hops);
-  EXPECT_FALSE(got.tables.default_fib.prefix_lengths);
-  EXPECT_EQ(got.tables.table.max_pending_updates,
-            own.tables.table.max_pending_updates);
-  EXPECT_EQ(got.lookup.max_batch_addresses, own.lookup.max_batch_addresses);
-  EXPECT_EQ(got.lookup.max_lookup_addresses, own.lookup.max_lookup_addresses);
-  EXPECT_EQ(got.lookup.max_generation_wait, own.lookup.max_generation_wait);
   EXPECT_EQ(got.lookup.max_streams, own.lookup.max_streams);
-  EXPECT_EQ(got.control.max_update_routes, own.control.max_update_routes);
+  EXPECT_EQ(got.lookup.max_generation_wait, own.lookup.max_generation_wait);
   EXPECT_EQ(got.control.update_memory_bytes, own.control.update_memory_bytes);
-  EXPECT_EQ(got.control.max_lists, own.control.max_lists);
-  EXPECT_EQ(got.control.max_replacements, own.control.max_replacements);
-  EXPECT_EQ(got.control.max_replicated_calls, own.control.max_replicated_calls);
-  EXPECT_EQ(got.control.max_replication_wait, own.control.max_replication_wait);
-  EXPECT_EQ(got.control.timeouts.first_message,
-            own.control.timeouts.first_message);
-  EXPECT_EQ(got.control.timeouts.progress, own.control.timeouts.progress);
-  EXPECT_EQ(got.threads.count, own.threads.count);
   EXPECT_EQ(got.threads.cpus, own.threads.cpus);
-  EXPECT_EQ(got.threads.spin, own.threads.spin);
-  const TransportOptions& transport = got.transport;
-  EXPECT_EQ(transport.max_message_bytes, own.transport.max_message_bytes);
-  EXPECT_EQ(transport.memory_quota_bytes, own.transport.memory_quota_bytes);
-  EXPECT_EQ(transport.max_control_calls, own.transport.max_control_calls);
-  EXPECT_EQ(transport.max_connection_streams,
-            own.transport.max_connection_streams);
-  EXPECT_EQ(transport.keepalive_time, own.transport.keepalive_time);
-  EXPECT_EQ(transport.keepalive_timeout, own.transport.keepalive_timeout);
-  EXPECT_EQ(transport.min_ping_interval, own.transport.min_ping_interval);
-  EXPECT_EQ(transport.max_connection_idle, own.transport.max_connection_idle);
-  EXPECT_EQ(transport.max_connection_age, own.transport.max_connection_age);
-  EXPECT_EQ(transport.max_connection_age_grace,
-            own.transport.max_connection_age_grace);
-  EXPECT_EQ(transport.sockets.unix_send_buffer,
-            own.transport.sockets.unix_send_buffer);
-  EXPECT_EQ(transport.sockets.loopback_congestion,
+  EXPECT_EQ(got.transport.max_message_bytes, own.transport.max_message_bytes);
+  EXPECT_EQ(got.transport.sockets.loopback_congestion,
             own.transport.sockets.loopback_congestion);
 }
 
+// Each flag that sets an option by itself.
+#define OPTION(field)                                           \
+  [](const CommandLine& line) {                                 \
+    return absl::UnparseFlag<decltype(line.field)>(line.field); \
+  }
+struct FlagCase {
+  const char* flag;
+  const char* value;
+  std::string (*option)(const CommandLine&);
+};
+constexpr FlagCase kFlagCases[] = {
+    {"check_config", "true", OPTION(check_config)},
+    {"listen", "v12,w", OPTION(server.listen)},
+    {"control_listen", "v13,w", OPTION(server.control_listen)},
+    {"health_address", "v14", OPTION(server.health_address)},
+    {"metrics_address", "v15", OPTION(server.metrics_address)},
+    {"routes_partial", "true", OPTION(server.initial.partial)},
+    {"allow_empty", "true", OPTION(server.initial.allow_empty)},
+    {"generate", "18", OPTION(server.initial.generate_v6)},
+    {"generate_ipv4", "19", OPTION(server.initial.generate_v4)},
+    {"generate_seed", "20", OPTION(server.initial.seed)},
+    {"prefix_lengths", "true",
+     OPTION(server.tables.default_fib.prefix_lengths)},
+    {"empty_table_ready", "false", OPTION(server.empty_table_ready)},
+    {"store", "v23", OPTION(store.store)},
+    {"store_sync", "v24", OPTION(store.store_sync)},
+    {"etcd_user", "v25", OPTION(store.etcd_user)},
+    {"etcd_password_file", "v26", OPTION(store.etcd_password_file)},
+    {"etcd_ca", "v27", OPTION(store.etcd_tls.ca.path)},
+    {"etcd_cert", "v28", OPTION(store.etcd_tls.cert.path)},
+    {"etcd_key", "v29", OPTION(store.etcd_tls.key.path)},
+    {"follow", "v30", OPTION(store.follow)},
+    {"follow_ca", "v31", OPTION(store.follow_tls.ca.path)},
+    {"follow_cert", "v32", OPTION(store.follow_tls.cert.path)},
+    {"follow_key", "v33", OPTION(store.follow_tls.key.path)},
+    {"replica_name", "v34", OPTION(store.replica_name)},
+    {"max_staleness", "35s", OPTION(server.max_staleness)},
+    {"cache", "v36", OPTION(store.cache)},
+    {"tls_cert", "v37", OPTION(server.tls.cert)},
+    {"tls_key", "v38", OPTION(server.tls.key)},
+    {"tls_client_ca", "v39", OPTION(server.tls.client_ca)},
+    {"tls_reload_interval", "40s", OPTION(server.tls.reload_interval)},
+    {"authorization_policy", "v41", OPTION(server.authorization.policy_file)},
+    {"authorization_reload_interval", "42s",
+     OPTION(server.authorization.reload_interval)},
+    {"lookup_threads", "43", OPTION(server.threads.count)},
+    {"lookup_spin", "44s", OPTION(server.threads.spin)},
+    {"polling", "v45", OPTION(polling)},
+    {"simd", "v46", OPTION(server.simd)},
+    {"unix_send_buffer", "47",
+     OPTION(server.transport.sockets.unix_send_buffer)},
+    {"loopback_congestion", "v48",
+     OPTION(server.transport.sockets.loopback_congestion)},
+    {"max_tables", "49", OPTION(server.tables.max_tables)},
+    {"max_routes", "1050", OPTION(server.tables.table.limits.max_routes)},
+    {"max_next_hops", "51", OPTION(server.tables.table.limits.max_next_hops)},
+    {"max_table_memory_bytes", "52", OPTION(server.tables.memory_limit)},
+    {"history_bytes", "53", OPTION(server.tables.table.history_bytes)},
+    {"memory_quota_bytes", "54", OPTION(server.transport.memory_quota_bytes)},
+    {"max_batch_addresses", "55", OPTION(server.lookup.max_batch_addresses)},
+    {"max_lookup_addresses", "56", OPTION(server.lookup.max_lookup_addresses)},
+    {"max_streams", "57", OPTION(server.lookup.max_streams)},
+    {"max_generation_wait", "58s", OPTION(server.lookup.max_generation_wait)},
+    {"max_update_routes", "59", OPTION(server.control.max_update_routes)},
+    {"update_memory_bytes", "60", OPTION(server.control.update_memory_bytes)},
+    {"max_pending_updates", "61",
+     OPTION(server.tables.table.max_pending_updates)},
+    {"max_update_streams", "62", OPTION(server.control.max_update_streams)},
+    {"update_credits", "63", OPTION(server.control.update_credits)},
+    {"max_replacements", "64", OPTION(server.control.max_replacements)},
+    {"max_lists", "65", OPTION(server.control.max_lists)},
+    {"max_watchers", "66", OPTION(server.control.max_watchers)},
+    {"max_replicated_calls", "67", OPTION(server.control.max_replicated_calls)},
+    {"max_replication_wait", "1m8s",
+     OPTION(server.control.max_replication_wait)},
+    {"max_control_calls", "69", OPTION(server.transport.max_control_calls)},
+    {"max_connections", "70",
+     OPTION(server.transport.connections.max_connections)},
+    {"max_peer_connections", "71",
+     OPTION(server.transport.connections.max_peer_connections)},
+    {"peer_connection_rate", "72",
+     OPTION(server.transport.connections.peer_connection_rate)},
+    {"max_connection_streams", "73",
+     OPTION(server.transport.max_connection_streams)},
+    {"max_message_bytes", "74", OPTION(server.transport.max_message_bytes)},
+    {"handshake_timeout", "1m15s", OPTION(server.transport.handshake_timeout)},
+    {"first_message_timeout", "1m16s",
+     OPTION(server.control.timeouts.first_message)},
+    {"progress_timeout", "1m17s", OPTION(server.control.timeouts.progress)},
+    {"keepalive_time", "1m18s", OPTION(server.transport.keepalive_time)},
+    {"keepalive_timeout", "1m19s", OPTION(server.transport.keepalive_timeout)},
+    {"min_ping_interval", "1m20s", OPTION(server.transport.min_ping_interval)},
+    {"max_connection_idle", "1m21s",
+     OPTION(server.transport.max_connection_idle)},
+    {"max_connection_age", "1m22s",
+     OPTION(server.transport.max_connection_age)},
+    {"max_connection_age_grace", "1m23s",
+     OPTION(server.transport.max_connection_age_grace)},
+    {"log_level", "v84", OPTION(log_level)},
+    {"log_format", "v85", OPTION(log_format)},
+    {"slow_batch", "1m26s", OPTION(server.slow_batch)},
+    {"otlp_endpoint", "v87", OPTION(otlp.endpoint)},
+    {"otlp_ca", "v88", OPTION(otlp.tls.ca.path)},
+    {"otlp_cert", "v89", OPTION(otlp.tls.cert.path)},
+    {"otlp_key", "v90", OPTION(otlp.tls.key.path)},
+    {"trace_batches", "91", OPTION(otlp.batches_per_span)},
+    {"drain_timeout", "1m32s", OPTION(drain_timeout)},
+};
+
 TEST_F(ServerFlags, ValuesReachTheOptions) {
-  Set("listen", "unix:///a,[::]:1");
-  Set("health_address", "[::]:2");
-  Set("empty_table_ready", "false");
-  Set("max_staleness", "7s");
-  Set("follow", "unix:/u");
-  Set("follow_ca", "fa");
-  Set("follow_cert", "fc");
-  Set("follow_key", "fk");
-  Set("replica_name", "r1");
-  Set("cache", "/c");
-  Set("otlp_endpoint", "c:4317");
-  Set("otlp_ca", "oa");
-  Set("otlp_cert", "oc");
-  Set("otlp_key", "ok");
-  Set("trace_batches", "77");
-  Set("tls_cert", "c");
-  Set("tls_key", "k");
-  Set("tls_client_ca", "a");
-  Set("tls_reload_interval", "2s");
-  Set("routes_partial", "true");
-  Set("allow_empty", "true");
-  Set("generate", "3");
-  Set("generate_ipv4", "4");
-  Set("generate_seed", "5");
-  Set("prefix_lengths", "true");
-  Set("max_routes", "7");
-  Set("max_next_hops", "8");
-  Set("max_pending_updates", "9");
-  Set("max_batch_addresses", "10");
-  Set("max_lookup_addresses", "11");
-  Set("max_streams", "12");
-  Set("max_lists", "13");
-  Set("max_update_routes", "14");
-  Set("update_memory_bytes", "20");
-  Set("max_replacements", "21");
-  Set("max_replicated_calls", "24");
-  Set("max_replication_wait", "25s");
-  Set("first_message_timeout", "22s");
-  Set("progress_timeout", "23s");
-  Set("lookup_threads", "2");
-  Set("lookup_cpus", "1,3,0");
-  Set("lookup_spin", "50us");
-  Set("polling", "poll");
-  Set("control_listen", "unix:///b");
-  Set("max_connection_streams", "15");
-  Set("keepalive_time", "16s");
-  Set("keepalive_timeout", "17s");
-  Set("drain_timeout", "18s");
-  Set("unix_send_buffer", "300KiB");
-  Set("max_message_bytes", "3MiB");
-  Set("memory_quota_bytes", "1GiB");
-  Set("max_table_memory_bytes", "1025");
-  Set("history_bytes", "0");
-  Set("log_level", "debug");
-  Set("log_format", "json");
-  Set("slow_batch", "19ms");
+  // Those that exclude others, or are more than their text: see below.
+  std::set<std::string> known = {
+      "config",           "insecure",          "lookup_cpus",
+      "peer_gids",        "peer_uids",         "routes",
+      "unix_socket_mode", "unix_socket_owner", "strict_routes"};
+  for (const FlagCase& each : kFlagCases) {
+    Set(each.flag, each.value);
+    known.insert(each.flag);
+  }
   const auto line = ReadFlags();
   ASSERT_TRUE(line.ok()) << line.status();
-  const ServerOptions& got = line->server;
-  EXPECT_EQ(line->polling, "poll");
-  EXPECT_EQ(got.control_listen, std::vector<std::string>{"unix:///b"});
-  EXPECT_EQ(got.listen, (std::vector<std::string>{"unix:///a", "[::]:1"}));
-  EXPECT_EQ(got.health_address, "[::]:2");
-  EXPECT_FALSE(got.empty_table_ready);
-  EXPECT_EQ(got.max_staleness, absl::Seconds(7));
-  EXPECT_EQ(line->store.follow, "unix:/u");
-  EXPECT_EQ(line->store.follow_tls.ca.path, "fa");
-  EXPECT_EQ(line->store.follow_tls.cert.path, "fc");
-  EXPECT_EQ(line->store.follow_tls.key.path, "fk");
-  EXPECT_EQ(line->store.replica_name, "r1");
-  EXPECT_EQ(line->store.cache, "/c");
-  EXPECT_EQ(line->otlp.endpoint, "c:4317");
-  EXPECT_EQ(line->otlp.tls.ca.path, "oa");
-  EXPECT_EQ(line->otlp.tls.cert.path, "oc");
-  EXPECT_EQ(line->otlp.tls.key.path, "ok");
-  EXPECT_EQ(line->otlp.batches_per_span, 77U);
-  EXPECT_EQ(line->otlp.instance, "r1");
-  EXPECT_EQ(got.tls.cert, "c");
-  EXPECT_EQ(got.tls.key, "k");
-  EXPECT_EQ(got.tls.client_ca, "a");
-  EXPECT_EQ(got.tls.reload_interval, absl::Seconds(2));
-  EXPECT_FALSE(got.insecure);
-  EXPECT_TRUE(got.initial.partial);
-  EXPECT_TRUE(got.initial.allow_empty);
-  EXPECT_EQ(got.initial.generate_v6, 3u);
-  EXPECT_EQ(got.initial.generate_v4, 4u);
-  EXPECT_EQ(got.initial.seed, 5u);
-  EXPECT_TRUE(got.tables.default_fib.prefix_lengths);
-  EXPECT_EQ(got.tables.table.limits.max_routes, 7u);
-  EXPECT_EQ(got.tables.table.limits.max_next_hops, 8u);
-  EXPECT_EQ(got.tables.table.max_pending_updates, 9u);
-  EXPECT_EQ(got.lookup.max_batch_addresses, 10u);
-  EXPECT_EQ(got.lookup.max_lookup_addresses, 11u);
-  EXPECT_EQ(got.lookup.max_streams, 12u);
-  EXPECT_EQ(got.control.max_lists, 13u);
-  EXPECT_EQ(got.control.max_update_routes, 14u);
-  EXPECT_EQ(got.control.update_memory_bytes, 20u);
-  EXPECT_EQ(got.control.max_replacements, 21u);
-  EXPECT_EQ(got.control.max_replicated_calls, 24u);
-  EXPECT_EQ(got.control.max_replication_wait, absl::Seconds(25));
-  EXPECT_EQ(got.control.timeouts.first_message, absl::Seconds(22));
-  EXPECT_EQ(got.control.timeouts.progress, absl::Seconds(23));
-  EXPECT_EQ(got.threads.count, 2u);
-  EXPECT_EQ(got.threads.cpus, (std::vector<int>{1, 3, 0}));
-  EXPECT_EQ(got.threads.spin, absl::Microseconds(50));
-  EXPECT_EQ(got.transport.max_connection_streams, 15);
-  EXPECT_EQ(got.transport.keepalive_time, absl::Seconds(16));
-  EXPECT_EQ(got.transport.keepalive_timeout, absl::Seconds(17));
-  EXPECT_EQ(line->drain_timeout, absl::Seconds(18));
-  EXPECT_EQ(got.transport.sockets.unix_send_buffer, 300 << 10);
-  EXPECT_EQ(got.transport.max_message_bytes, 3 << 20);
-  EXPECT_EQ(got.transport.memory_quota_bytes, size_t{1} << 30);
-  EXPECT_EQ(got.tables.memory_limit, 1025U);
-  EXPECT_EQ(got.tables.table.history_bytes, 0U);
-  EXPECT_EQ(line->log_level, "debug");
-  EXPECT_EQ(line->log_format, "json");
-  EXPECT_EQ(got.slow_batch, absl::Milliseconds(19));
+  for (const FlagCase& each : kFlagCases) {
+    EXPECT_EQ(each.option(*line), each.value) << each.flag;
+  }
+  EXPECT_EQ(line->otlp.instance, line->store.replica_name);
+  for (const auto& [name, value] : ValuesOfFlags()) {
+    EXPECT_EQ(known.count(name), 1U) << name << " has no case";
+  }
 }
 
 // A flag of bytes says so by its name, or is this one.
 TEST_F(ServerFlags, SizesHaveUnits) {
   int sizes = 0;
-  for (const auto& [name, flag] : absl::GetAllFlags()) {
-    if (!absl::EndsWith(flag->Filename(), "server/server_flags.cc") ||
-        (!absl::EndsWith(name, "_bytes") && name != "unix_send_buffer")) {
+  for (const auto& [name, default_value] : ValuesOfFlags()) {
+    if (!absl::EndsWith(name, "_bytes") && name != "unix_send_buffer") {
       continue;
     }
     ++sizes;
+    absl::CommandLineFlag* const flag = absl::FindCommandLineFlag(name);
     for (const char* value : {"7", "512KiB", "64MiB", "1GiB"}) {
       Set(name, value);
       EXPECT_EQ(flag->CurrentValue(), value);
@@ -233,13 +203,13 @@ TEST_F(ServerFlags, SizesHaveUnits) {
   EXPECT_EQ(sizes, 6);
 }
 
-TEST_F(ServerFlags, PermissionsReachTheOptions) {
+TEST_F(ServerFlags, ListsAndModesReachTheOptions) {
   Set("unix_socket_mode", "0606");
   Set("unix_socket_owner", "1:2");
   Set("peer_uids", "3,4");
   Set("peer_gids", "5");
-  Set("authorization_policy", "/a.json");
-  Set("authorization_reload_interval", "6s");
+  Set("lookup_cpus", "1,3,0");
+  Set("routes", "/r.txt");
   const auto line = ReadFlags();
   ASSERT_TRUE(line.ok()) << line.status();
   const ServerOptions& got = line->server;
@@ -248,8 +218,8 @@ TEST_F(ServerFlags, PermissionsReachTheOptions) {
   EXPECT_EQ(got.socket_file.gid, 2u);
   EXPECT_EQ(got.peers.uids, (std::vector<uid_t>{3, 4}));
   EXPECT_EQ(got.peers.gids, std::vector<gid_t>{5});
-  EXPECT_EQ(got.authorization.policy_file, "/a.json");
-  EXPECT_EQ(got.authorization.reload_interval, absl::Seconds(6));
+  EXPECT_EQ(got.threads.cpus, (std::vector<int>{1, 3, 0}));
+  EXPECT_EQ(got.initial.routes_file, "/r.txt");
 }
 
 TEST_F(ServerFlags, PlaintextAndTlsExcludeEachOther) {
@@ -276,6 +246,7 @@ TEST_F(ServerFlags, ContradictionsAreRefused) {
         Case{"lookup_threads", "1025", "--lookup_threads"},
         Case{"lookup_spin", "-1us", "--lookup_spin"},
         Case{"slow_batch", "-1us", "--slow_batch"},
+        Case{"max_staleness", "-1s", "--max_staleness must not be neg"},
         Case{"tls_reload_interval", "0s", "--tls_reload_interval"},
         Case{"drain_timeout", "-1s", "--drain_timeout"},
         Case{"max_generation_wait", "-1s", "--max_generation_wait"},

@@ -17,9 +17,11 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <utility>
@@ -27,6 +29,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
@@ -196,6 +199,36 @@ TEST(Main, HelpHasEachFlagInOneTopic) {
   EXPECT_TRUE(absl::StrContains(
       unknown.Log(), "\"nonsense\" is no topic; there are: all, config, "))
       << unknown.Log();
+}
+
+TEST(Main, ReadmeHasTheLimits) {
+  constexpr char kPath[] = "README.md";
+  constexpr char kHead[] =
+      "| limits of | flags and their defaults |\n| --- | --- |\n";
+  std::string table = kHead;
+  for (absl::string_view topic :
+       absl::StrSplit(Output("server/planb_server --help=all"), "\n\n")) {
+    if (!absl::ConsumePrefix(&topic, "Limits of ")) continue;
+    std::vector<std::string> flags;
+    for (absl::string_view line : absl::StrSplit(topic, '\n')) {
+      if (!absl::ConsumePrefix(&line, "  --")) continue;
+      flags.push_back(absl::StrCat("`--", line, "`"));
+    }
+    absl::StrAppend(&table, "| ", topic.substr(0, topic.find(':')), " | ",
+                    absl::StrJoin(flags, ", "), " |\n");
+  }
+  std::stringstream document;
+  document << std::ifstream(kPath).rdbuf();
+  std::string text = document.str();
+  const size_t begin = text.find(kHead);
+  ASSERT_NE(begin, std::string::npos);
+  text.replace(begin, text.find("\n\n", begin) + 1 - begin, table);
+  if (std::getenv("PLANB_WRITE_README") != nullptr) {
+    std::ofstream(kPath) << text;
+  }
+  EXPECT_EQ(document.str(), text)
+      << "PLANB_WRITE_README=1 bazel run //server:main_test -- "
+         "--gtest_filter='*ReadmeHasTheLimits' writes it anew.";
 }
 
 TEST(Main, RefusesWithOneClearLine) {

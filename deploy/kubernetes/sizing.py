@@ -28,6 +28,7 @@ several times too large is a wrong one too.
 
 import argparse
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -35,12 +36,12 @@ import tempfile
 MIB = 1 << 20
 PROGRAM = 48 * MIB
 ROUTE = 256
-DEFAULT_QUOTA = 256 * MIB
-UPDATES = 256 * MIB
 WAITING = 64 * MIB
 # A request may be so many times what a busy server takes that does not exhaust
 # its quota.
 MAX_EXCESS = 3
+# Has the defaults of the server's flags.
+README = (pathlib.Path(__file__).resolve().parents[2] / "README.md").read_text()
 
 
 def size_of_flag(text):
@@ -49,6 +50,14 @@ def size_of_flag(text):
         if text.endswith(unit):
             return int(text.removesuffix(unit)) * factor
     return int(text)
+
+
+def default_size(flag):
+    return size_of_flag(re.search(rf"`--{flag}=(\w+)`", README)[1])
+
+
+DEFAULT_QUOTA = default_size("memory_quota_bytes")
+UPDATES = default_size("update_memory_bytes")
 
 
 def request_bytes(routes, quota=DEFAULT_QUOTA):

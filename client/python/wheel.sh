@@ -13,9 +13,8 @@ cd "$(dirname "$0")/../.."
 # In a copy: the build leaves files beside its sources, and packs old ones.
 work=$(mktemp -d /tmp/planb_wheel.XXXXXX)
 trap 'rm -rf "$work"' EXIT
-mkdir "$work/client" "$work/wheel"
-cp -r proto VERSION "$work"
-cp -r client/python "$work/client"
+mkdir "$work/wheel"
+cp -r --parents proto third_party/googleapis client/python VERSION "$work"
 /usr/bin/python3 -m pip wheel --quiet --disable-pip-version-check --no-index \
   --no-deps --no-build-isolation --wheel-dir="$work/wheel" \
   "$work/client/python" >&2

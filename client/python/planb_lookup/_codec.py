@@ -2,8 +2,8 @@
 
 """The batch messages on the wire, errors, and addresses as numpy arrays.
 
-BatchLookupRequest and BatchLookupResponse are written and read by hand: the
-addresses of a batch are copied once, and protobuf never sees them.
+The addresses of a batch are copied once, and protobuf never sees them; it writes and
+reads all else.
 """
 
 from __future__ import annotations
@@ -12,12 +12,15 @@ import dataclasses
 import ipaddress
 import operator
 import socket
-from collections.abc import Iterator, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Sequence
+from typing import Any, TypeAlias, TypeVar
 
 import grpc
 import numpy as np
 import numpy.typing as npt
+from google.protobuf.message import DecodeError, Message
+
+from planb_lookup.v1 import error_details_pb2, route_lookup_pb2, status_pb2
 
 NO_ROUTE = 0
 # Only for upper halves: the lower half of the address decides.
@@ -32,8 +35,10 @@ Addresses: TypeAlias = "Rows | Sequence[Address]"
 
 _MALFORMED = grpc.StatusCode.INTERNAL
 _CODES = {code.value[0]: code for code in grpc.StatusCode}
-# The tag of the field that holds rows of so many bytes.
+# The tag of the field that holds rows of so many bytes, and that of flow hashes.
 _TAGS = {16: b"\x12", 4: b"\x1a", 8: b"\x42"}
+_FLOW_HASHES = b"\x4a"
+_M = TypeVar("_M", bound=Message)
 
 
 class Error(Exception):
@@ -84,9 +89,7 @@ class Result:
     error: Error | None = None
 
 
-def varint(value: int) -> bytes:
-    if value < 0x80:
-        return bytes((value,))
+def _varint(value: int) -> bytes:
     encoded = bytearray()
     while value >= 0x80:
         encoded.append(value & 0x7F | 0x80)
@@ -95,49 +98,11 @@ def varint(value: int) -> bytes:
     return bytes(encoded)
 
 
-def read_fields(data: bytes, at: int = 0, end: int | None = None
-                ) -> Iterator[tuple[int, int, int]]:
-    """The fields of a message, but for those of fixed size, of which none is known.
-
-    (number, value, -1) of a varint; (number, begin, end) of bytes.
-    """
-    end = len(data) if end is None else end
+def _parsed(kind: type[_M], data: bytes) -> _M:
     try:
-        while at < end:
-            tag, at = _read_varint(data, at)
-            if not 8 <= tag < 1 << 32:
-                raise IndexError
-            kind = tag & 7
-            if kind == 0:
-                value, at = _read_varint(data, at)
-                yield tag >> 3, value, -1
-                continue
-            if kind == 2:
-                size, at = _read_varint(data, at)
-            elif kind in (1, 5):
-                size = 8 if kind == 1 else 4
-            else:
-                raise IndexError
-            if at + size > end:
-                raise IndexError
-            if kind == 2:
-                yield tag >> 3, at, at + size
-            at += size
-    except IndexError:
+        return kind.FromString(data)
+    except DecodeError:
         raise Error(_MALFORMED, "the server sent a malformed message") from None
-
-
-def _read_varint(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value & (1 << 64) - 1, at
-        shift += 7
-        if shift > 63:
-            raise IndexError
 
 
 def batch_options(table: str, min_generation: int, max_wait: float,
@@ -148,69 +113,37 @@ def batch_options(table: str, min_generation: int, max_wait: float,
     min_generation = integer(min_generation, "min_generation")
     if not 0 <= min_generation < 1 << 64:
         raise ValueError(f"min_generation: {min_generation} is no generation")
-    encoded = b""
-    if table:
-        name = table.encode()
-        encoded += b"\x22" + varint(len(name)) + name
-    if min_generation:
-        encoded += b"\x28" + varint(min_generation)
-    if max_wait > 0:
-        encoded += b"\x30" + varint(round(min(max_wait * 1000, 0xFFFFFFFF)))
-    return encoded + (b"\x38\x01" if want_prefix_lengths else b"")
+    return route_lookup_pb2.BatchLookupRequest(
+        table=table, min_generation=min_generation,
+        max_wait_ms=round(min(max_wait * 1000, 0xFFFFFFFF)),
+        want_prefix_lengths=want_prefix_lengths).SerializeToString()
 
 
 def encode_batch(batch_id: int, rows: Rows, flow_hashes: Hops | None,
                  options: bytes) -> bytes:
-    parts: list[Any] = [b"\x08", varint(batch_id)]
+    head = route_lookup_pb2.BatchLookupRequest(request_id=batch_id)
+    parts: list[Any] = [head.SerializeToString(), options]
     if len(rows):
-        parts += _TAGS[rows.shape[1]], varint(rows.nbytes), rows.data.cast("B")
+        parts += _TAGS[rows.shape[1]], _varint(rows.nbytes), rows.data.cast("B")
     if flow_hashes is not None and len(flow_hashes):
-        parts += b"\x4a", varint(flow_hashes.nbytes), flow_hashes.data.cast("B")
-    parts.append(options)
+        parts += _FLOW_HASHES, _varint(flow_hashes.nbytes), flow_hashes.data.cast("B")
     return b"".join(parts)
 
 
 def decode_batch(data: bytes) -> Result:
-    """The next hops are a view of `data`: read-only, perhaps not aligned."""
-    batch_id = generation = 0
-    hops: Hops = np.empty(0, np.uint32)
-    lengths = None
-    error: Error | None = None
-    errors: list[bytes] = []
-    for number, begin, end in read_fields(data):
-        if end < 0:  # a field is known by its number and its type
-            if number == 1:
-                batch_id = begin
-            elif number == 2:
-                generation = begin
-        elif number == 3:
-            if (end - begin) % 4:
-                raise Error(_MALFORMED, "next hops have 4 bytes each")
-            hops = np.frombuffer(data, "<u4", (end - begin) // 4, begin)
-        elif number == 4:
-            lengths = np.frombuffer(data, np.uint8, end - begin, begin)
-        elif number == 5:
-            errors.append(data[begin:end])
-    if errors:
-        error = _batch_error(errors)
-    return Result(batch_id, generation, hops, lengths, error)
-
-
-def _batch_error(parts: list[bytes]) -> Error:
-    """Of an error in several parts, the last of each field counts."""
-    code, text = 0, {2: "", 3: "", 4: ""}
-    for data in parts:
-        for number, first, last in read_fields(data):
-            if number == 1 and last < 0:
-                code = first & 0xFFFFFFFF  # an int32
-            elif number in text and last >= 0:
-                text[number] = data[first:last].decode(errors="replace")
-    fields = ((text[3], text[4]),) if text[3] else ()
-    return Error(_code(code), text[4], text[2], fields)
-
-
-def _code(number: int) -> grpc.StatusCode:
-    return _CODES.get(number, grpc.StatusCode.UNKNOWN)
+    """The arrays are read-only."""
+    reply = _parsed(route_lookup_pb2.BatchLookupResponse, data)
+    if len(reply.next_hops) % 4:
+        raise Error(_MALFORMED, "next hops have 4 bytes each")
+    lengths = reply.prefix_lengths
+    error = None
+    if reply.HasField("error"):
+        why = reply.error
+        error = Error(_CODES.get(why.code, grpc.StatusCode.UNKNOWN), why.message,
+                      why.reason, ((why.field, why.message),) if why.field else ())
+    return Result(reply.request_id, reply.generation,
+                  np.frombuffer(reply.next_hops, "<u4"),
+                  np.frombuffer(lengths, np.uint8) if lengths else None, error)
 
 
 def error_of(failure: grpc.RpcError) -> Error:
@@ -221,37 +154,18 @@ def error_of(failure: grpc.RpcError) -> Error:
     trailers: Any = failure.trailing_metadata()
     details: bytes = next((value for key, value in trailers or ()
                            if key == "grpc-status-details-bin"), b"")
-    for any_begin, any_end in _children(details, 0, len(details), 3):
-        name, value = "", (0, 0)
-        for number, begin, end in read_fields(details, any_begin, any_end):
-            if number == 1 and end >= 0:
-                name = details[begin:end].decode(errors="replace")
-            elif number == 2 and end >= 0:
-                value = begin, end
-        if name.endswith("/google.rpc.ErrorInfo"):
-            reason = _text(details, *value, 1)
-        elif name.endswith("/google.rpc.BadRequest"):
-            fields += [(_text(details, *each, 1), _text(details, *each, 2))
-                       for each in _children(details, *value, 1)]
-        elif name.endswith("/google.rpc.RetryInfo"):
-            retry_after = 0.0
-            for delay in _children(details, *value, 1):
-                for number, amount, end in read_fields(details, *delay):
-                    if end < 0:
-                        retry_after += amount * (1 if number == 1 else 1e-9)
+    for detail in _parsed(status_pb2.Status, details).details:
+        name = detail.type_url.rpartition("/")[2]
+        if name == "google.rpc.ErrorInfo":
+            reason = _parsed(error_details_pb2.ErrorInfo, detail.value).reason
+        elif name == "google.rpc.BadRequest":
+            fields += [(each.field, each.description) for each in _parsed(
+                error_details_pb2.BadRequest, detail.value).field_violations]
+        elif name == "google.rpc.RetryInfo":
+            retry_after = _parsed(error_details_pb2.RetryInfo, detail.value
+                                  ).retry_delay.ToTimedelta().total_seconds()
     return Error(failure.code(), failure.details() or "", reason, fields,
                  retry_after)
-
-
-def _children(data: bytes, begin: int, end: int, wanted: int
-              ) -> list[tuple[int, int]]:
-    return [(first, last) for number, first, last
-            in read_fields(data, begin, end) if number == wanted and last >= 0]
-
-
-def _text(data: bytes, begin: int, end: int, wanted: int) -> str:
-    return "".join(data[first:last].decode(errors="replace")
-                   for first, last in _children(data, begin, end, wanted)[:1])
 
 
 def pack(addresses: Sequence[Address]) -> tuple[Rows, Rows, npt.NDArray[np.bool_]]:

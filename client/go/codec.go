@@ -11,6 +11,9 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+
+	"planb.dev/lookup/client/go/planbv1"
 )
 
 // Batch is one request of a stream. The answers are in this order: those to V6,
@@ -47,30 +50,6 @@ type Result struct {
 // lead to different next hops: ask again with the whole address.
 const Undecided = 0xffffffff
 
-// The fields of BatchLookupRequest, BatchLookupResponse and BatchError.
-const (
-	reqID            protowire.Number = 1
-	reqV6            protowire.Number = 2
-	reqV4            protowire.Number = 3
-	reqTable         protowire.Number = 4
-	reqMinGeneration protowire.Number = 5
-	reqMaxWait       protowire.Number = 6
-	reqWantLengths   protowire.Number = 7
-	reqUpperHalves   protowire.Number = 8
-	reqFlowHashes    protowire.Number = 9
-
-	respID         protowire.Number = 1
-	respGeneration protowire.Number = 2
-	respNextHops   protowire.Number = 3
-	respLengths    protowire.Number = 4
-	respError      protowire.Number = 5
-
-	errCode    protowire.Number = 1
-	errReason  protowire.Number = 2
-	errField   protowire.Number = 3
-	errMessage protowire.Number = 4
-)
-
 // A request as its codec sees it: a batch with its id, which is not 0.
 type request struct {
 	id uint64
@@ -82,8 +61,19 @@ type reply struct {
 	result Result
 }
 
-// The codec of a lookup stream. The large fields of a request go to the
-// transport where they are, and those of a reply are copied once.
+// The large fields of BatchLookupRequest and BatchLookupResponse.
+const (
+	addressesV6 protowire.Number = 2
+	addressesV4 protowire.Number = 3
+	upperHalves protowire.Number = 8
+	flowHashes  protowire.Number = 9
+
+	nextHops protowire.Number = 3
+)
+
+// The codec of a lookup stream. The large fields of a request go to the transport
+// where they are, and the next hops of a reply are copied once. protobuf writes and
+// reads all else.
 type batchCodec struct{}
 
 func (batchCodec) Name() string { return "proto" }
@@ -93,24 +83,17 @@ func (batchCodec) Marshal(v any) (mem.BufferSlice, error) {
 	if !ok {
 		return nil, fmt.Errorf("planb: cannot marshal a %T", v)
 	}
-	header := make([]byte, 0, 64+len(r.Table))
-	number := func(field protowire.Number, value uint64) {
-		if value != 0 {
-			header = protowire.AppendTag(header, field, protowire.VarintType)
-			header = protowire.AppendVarint(header, value)
-		}
+	header, err := proto.Marshal(&planbv1.BatchLookupRequest{
+		RequestId:         r.id,
+		Table:             r.Table,
+		MinGeneration:     r.MinGeneration,
+		MaxWaitMs:         uint32(min(r.MaxWait.Milliseconds(), math.MaxUint32)),
+		WantPrefixLengths: r.WantPrefixLengths,
+	})
+	if err != nil {
+		return nil, err
 	}
-	number(reqID, r.id)
-	if r.Table != "" {
-		header = protowire.AppendTag(header, reqTable, protowire.BytesType)
-		header = protowire.AppendString(header, r.Table)
-	}
-	number(reqMinGeneration, r.MinGeneration)
-	number(reqMaxWait, uint64(min(r.MaxWait.Milliseconds(), math.MaxUint32)))
-	if r.WantPrefixLengths {
-		number(reqWantLengths, 1)
-	}
-	message := mem.BufferSlice{nil}
+	message := mem.BufferSlice{mem.SliceBuffer(header)}
 	bytes := func(field protowire.Number, value []byte) {
 		if len(value) == 0 {
 			return
@@ -119,11 +102,10 @@ func (batchCodec) Marshal(v any) (mem.BufferSlice, error) {
 		tag = protowire.AppendVarint(tag, uint64(len(value)))
 		message = append(message, mem.SliceBuffer(tag), mem.SliceBuffer(value))
 	}
-	bytes(reqV6, r.V6)
-	bytes(reqV4, r.V4)
-	bytes(reqUpperHalves, r.UpperHalves)
-	bytes(reqFlowHashes, r.FlowHashes)
-	message[0] = mem.SliceBuffer(header)
+	bytes(addressesV6, r.V6)
+	bytes(addressesV4, r.V4)
+	bytes(upperHalves, r.UpperHalves)
+	bytes(flowHashes, r.FlowHashes)
 	return message, nil
 }
 
@@ -132,97 +114,43 @@ func (batchCodec) Unmarshal(data mem.BufferSlice, v any) error {
 	if !ok {
 		return fmt.Errorf("planb: cannot unmarshal a %T", v)
 	}
-	*r = reply{}
 	buffer := data.MaterializeToBuffer(mem.DefaultBufferPool())
 	defer buffer.Free()
-	var hops []byte
-	var failure *Error
-	// A field of another type than ours is unknown, and the last one of several
-	// counts. Those of an error are one, whose fields count in this way.
-	err := fields(buffer.ReadOnlyData(), func(field protowire.Number, number uint64, bytes []byte) error {
-		switch {
-		case field == respID && bytes == nil:
-			r.id = number
-		case field == respGeneration && bytes == nil:
-			r.result.Generation = number
-		case field == respNextHops && bytes != nil:
-			hops = bytes
-		case field == respLengths && bytes != nil:
-			r.result.PrefixLengths = append([]byte(nil), bytes...)
-		case field == respError && bytes != nil:
-			if failure == nil {
-				failure = &Error{}
-			}
-			return failure.read(bytes)
+	var hops, rest []byte
+	for data := buffer.ReadOnlyData(); len(data) > 0; {
+		field, kind, size := protowire.ConsumeField(data)
+		if size < 0 {
+			return protowire.ParseError(size)
 		}
-		return nil
-	})
-	if err != nil {
-		return err
+		if field == nextHops && kind == protowire.BytesType {
+			_, _, tag := protowire.ConsumeTag(data)
+			hops, _ = protowire.ConsumeBytes(data[tag:])
+		} else {
+			rest = append(rest, data[:size]...)
+		}
+		data = data[size:]
 	}
-	if failure != nil {
-		r.result.Err = failure
+	var message planbv1.BatchLookupResponse
+	if err := proto.Unmarshal(rest, &message); err != nil {
+		return err
 	}
 	if len(hops)%4 != 0 {
 		return fmt.Errorf("planb: a reply has %d bytes of next hops", len(hops))
 	}
-	if hops != nil {
-		r.result.NextHops = make([]uint32, len(hops)/4)
-	}
+	*r = reply{message.RequestId, Result{
+		Generation:    message.Generation,
+		NextHops:      make([]uint32, len(hops)/4),
+		PrefixLengths: message.PrefixLengths,
+	}}
 	for i := range r.result.NextHops {
 		r.result.NextHops[i] = binary.LittleEndian.Uint32(hops[4*i:])
 	}
-	return nil
-}
-
-// Reads fields of a BatchError.
-func (e *Error) read(message []byte) error {
-	return fields(message, func(field protowire.Number, number uint64, bytes []byte) error {
-		switch {
-		case field == errCode && bytes == nil:
-			e.Code = codes.Code(uint32(number))
-		case field == errReason && bytes != nil:
-			e.Reason = string(bytes)
-		case field == errField && bytes != nil:
-			e.Fields = []string{string(bytes)}
-		case field == errMessage && bytes != nil:
-			e.Message = string(bytes)
+	if e := message.Error; e != nil {
+		failure := &Error{Code: codes.Code(e.Code), Reason: e.Reason, Message: e.Message}
+		if e.Field != "" {
+			failure.Fields = []string{e.Field}
 		}
-		return nil
-	})
-}
-
-// Calls `field` for each field of a message: with the value of a varint and nil, or
-// with the bytes of a string, bytes or message. Skips fields of other types.
-func fields(message []byte, field func(protowire.Number, uint64, []byte) error) error {
-	for len(message) > 0 {
-		number, kind, n := protowire.ConsumeTag(message)
-		if n < 0 {
-			return protowire.ParseError(n)
-		}
-		if !number.IsValid() {
-			return fmt.Errorf("planb: there is no field %d", number)
-		}
-		message = message[n:]
-		var value uint64
-		var bytes []byte
-		switch kind {
-		case protowire.VarintType:
-			value, n = protowire.ConsumeVarint(message)
-		case protowire.BytesType:
-			bytes, n = protowire.ConsumeBytes(message)
-		default:
-			n = protowire.ConsumeFieldValue(number, kind, message)
-		}
-		if n < 0 {
-			return protowire.ParseError(n)
-		}
-		message = message[n:]
-		if kind == protowire.VarintType || kind == protowire.BytesType {
-			if err := field(number, value, bytes); err != nil {
-				return err
-			}
-		}
+		r.result.Err = failure
 	}
 	return nil
 }

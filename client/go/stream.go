@@ -3,12 +3,14 @@
 package planb
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -61,10 +63,13 @@ func (s *Stream) Close() { s.cancel(nil) }
 
 // Send sends a batch. It waits while as many batches are in flight as the
 // client allows. A batch that the server refuses fails in its Result. One with a
-// negative MaxWait is not sent, and the stream goes on.
+// negative MaxWait or with a Table that is no UTF-8 is not sent, and the stream goes on.
 func (s *Stream) Send(batch *Batch) error {
 	if batch.MaxWait < 0 {
 		return invalid("MAX_WAIT_INVALID", "MaxWait", batch.MaxWait.String()+" is less than no time")
+	}
+	if table := cmp.Or(batch.Table, s.client.options.table); !utf8.ValidString(table) {
+		return invalid("TABLE_NAME_INVALID", "Table", fmt.Sprintf("%q is no UTF-8", table))
 	}
 	s.mu.Lock()
 	for s.failed == nil && len(s.inFlight) >= s.client.options.inFlight {

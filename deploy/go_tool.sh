@@ -3,7 +3,7 @@
 
 # Prints the paths of pinned Go programs, installing them on first use.
 #
-#   deploy/go_tool.sh go|kustomize|kubeconform|ghz|grpcurl|helm|MODULE@VERSION...
+#   deploy/go_tool.sh go|kustomize|kubeconform|ghz|grpcurl|helm|buf|MODULE@VERSION...
 #
 # One path a line; of a MODULE@VERSION, the folder it was unpacked to. Tools
 # asked for together share downloads and objects: half the time.
@@ -23,6 +23,7 @@ declare -rA PACKAGE=(
   [kubeconform]=github.com/yannh/kubeconform/cmd/kubeconform@v0.8.0
   [ghz]=github.com/bojand/ghz/cmd/ghz@v0.120.0
   [helm]=helm.sh/helm/v3/cmd/helm@v3.22.0
+  [buf]=github.com/bufbuild/buf/cmd/buf@v1.75.0
   [grpcurl]=github.com/fullstorydev/grpcurl/cmd/grpcurl@v1.9.4
 )
 

@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "client/load/latency_histogram.h"
-#include "client/load/reference_table.h"
 #include "client/load/trace.h"
+#include "lpm/synthetic/reference_table.h"
 #include "lpm/synthetic/synthetic.h"
 #include "lpm/testing/oracle.h"
 

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "absl/time/clock.h"
-#include "client/load/reference_table.h"
 #include "client/load/update_replayer.h"
 #include "client/testing/fake_server.h"
+#include "lpm/synthetic/reference_table.h"
 
 namespace planb::client {
 

@@ -20,10 +20,10 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "client/batch_codec.h"
-#include "client/load/reference_table.h"
 #include "lpm/address.h"
 #include "lpm/prefix.h"
 #include "lpm/synthetic/random.h"
+#include "lpm/synthetic/reference_table.h"
 
 namespace planb::client {
 

@@ -12,7 +12,6 @@
 #include "absl/strings/str_format.h"
 #include "base/monotonic_time.h"
 #include "client/batch_lookup.h"
-#include "client/load/reference_table.h"
 #include "client/load/soak.h"
 #include "client/load/trace.h"
 #include "client/planbctl/address_pipeline.h"
@@ -22,6 +21,7 @@
 #include "client/planbctl/route_source.h"
 #include "client/planbctl/session.h"
 #include "client/planbctl/table_objects.h"
+#include "lpm/synthetic/reference_table.h"
 #include "lpm/synthetic/traffic.h"
 #include "planb/client/output.pb.h"
 

@@ -7,9 +7,9 @@
 #include "absl/base/internal/raw_logging.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "client/load/reference_table.h"
 #include "lpm/io/route_file.h"
 #include "lpm/kernels/kernel.h"
+#include "lpm/synthetic/reference_table.h"
 #include "lpm/synthetic/synthetic.h"
 #include "lpm/synthetic/traffic.h"
 
@@ -60,7 +60,7 @@ std::string PackedTrace(absl::Span<const Route> routes, AddressForm form,
 std::vector<NextHopId> ExpectedAnswers(absl::Span<const Route> routes,
                                        AddressForm form,
                                        absl::string_view addresses) {
-  const client::ReferenceTable table(routes);
+  const ReferenceTable table(routes);
   std::vector<NextHopId> answers;
   answers.reserve(addresses.size() / Width(form));
   for (size_t i = 0; i < addresses.size(); i += Width(form)) {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A second implementation of longest-prefix match, to check a server's answers,
-// and the addresses to check it with. It is a hash map for each prefix length,
-// searched from the longest to the shortest. Shares no code and no algorithm
-// with the engine, and is fast enough for millions of lookups, unlike the
-// engine's oracle.
+// A second implementation of longest-prefix match, to check answers of the
+// engine and of servers, and the addresses to check them with. It is a hash map
+// for each prefix length, searched from the longest to the shortest. Shares no
+// code and no algorithm with the engine, and is fast enough for millions of
+// lookups, unlike the oracle of tests, against which it is tested.
 
-#ifndef PLANB_CLIENT_LOAD_REFERENCE_TABLE_H_
-#define PLANB_CLIENT_LOAD_REFERENCE_TABLE_H_
+#ifndef PLANB_LPM_SYNTHETIC_REFERENCE_TABLE_H_
+#define PLANB_LPM_SYNTHETIC_REFERENCE_TABLE_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -22,7 +22,7 @@
 #include "lpm/address.h"
 #include "lpm/prefix.h"
 
-namespace planb::client {
+namespace planb {
 
 // Routes of both families. Thread-safe, because const after construction.
 class ReferenceTable {
@@ -76,6 +76,6 @@ absl::Status VisitSamples(
     absl::Span<const Route> routes, size_t count, uint64_t seed,
     absl::FunctionRef<absl::Status(const Address&)> on_address);
 
-}  // namespace planb::client
+}  // namespace planb
 
-#endif  // PLANB_CLIENT_LOAD_REFERENCE_TABLE_H_
+#endif  // PLANB_LPM_SYNTHETIC_REFERENCE_TABLE_H_

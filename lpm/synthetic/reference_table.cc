@@ -2,7 +2,7 @@
 
 // Makes its own masks, so that a mistake in Prefix shows as a difference.
 
-#include "client/load/reference_table.h"
+#include "lpm/synthetic/reference_table.h"
 
 #include <algorithm>
 #include <functional>
@@ -15,7 +15,7 @@
 #include "absl/numeric/int128.h"
 #include "lpm/synthetic/synthetic.h"
 
-namespace planb::client {
+namespace planb {
 
 ReferenceTable::ReferenceTable(absl::Span<const Route> routes)
     : ipv4_(Build(Family::kIpv4, routes)), ipv6_(Build(Family::kIpv6, routes)) {
@@ -136,4 +136,4 @@ absl::Status VisitSamples(
   return absl::OkStatus();
 }
 
-}  // namespace planb::client
+}  // namespace planb

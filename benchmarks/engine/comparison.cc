@@ -19,7 +19,7 @@
 #include "benchmarks/engine/inputs.h"
 #include "benchmarks/engine/machine.h"
 #include "benchmarks/rivals/huge_array.h"
-#include "lpm/testing/oracle.h"
+#include "lpm/synthetic/reference_table.h"
 
 namespace planb {
 namespace {
@@ -160,11 +160,10 @@ class Answers {
   const std::vector<NextHopId>& UpTo(int length) {
     auto [it, fresh] = answers_.try_emplace(length);
     if (fresh) {
-      const Reference reference(table_.family,
-                                planb::UpTo(length, table_.routes));
+      const ReferenceTable reference(planb::UpTo(length, table_.routes));
       it->second.reserve(trace_.size());
       for (size_t i = 0; i < trace_.size(); ++i) {
-        it->second.push_back(reference.Lookup(trace_.address(i)));
+        it->second.push_back(reference.NextHop(trace_.address(i)));
       }
     }
     return it->second;

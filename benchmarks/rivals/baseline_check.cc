@@ -14,6 +14,7 @@
 #include "absl/container/btree_map.h"
 #include "absl/strings/str_cat.h"
 #include "lpm/synthetic/random.h"
+#include "lpm/synthetic/reference_table.h"
 #include "lpm/synthetic/synthetic.h"
 #include "lpm/testing/oracle.h"
 #include "lpm/testing/real_tables.h"
@@ -111,7 +112,7 @@ void ExpectLikeReference(const BaselineBuilder& build, Family family,
   probes.push_back(
       Address::FromBits(family, absl::Uint128Max() << (128 - bits)));
   const std::vector<NextHopId> expected =
-      Reference(family, routes).Lookup(probes);
+      ReferenceTable(routes).NextHops(probes);
   const std::vector<NextHopId> found = LookupAll(**baseline, probes);
   int wrong = 0;
   for (size_t i = 0; i < probes.size() && wrong < 5; ++i) {

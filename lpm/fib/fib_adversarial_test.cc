@@ -19,6 +19,7 @@
 #include "lpm/kernels/kernel.h"
 #include "lpm/prefix.h"
 #include "lpm/synthetic/random.h"
+#include "lpm/synthetic/reference_table.h"
 #include "lpm/testing/fib_check.h"
 #include "lpm/testing/golden_tables.h"
 #include "lpm/testing/instruction_count.h"
@@ -234,7 +235,7 @@ TEST_P(FibAdversarial, BuiltAtOnce) {
       UniformProbes(GetParam().family, 20'000, 1);
   probes.insert(probes.end(), uniform.begin(), uniform.end());
   const std::vector<NextHopId> expected =
-      Reference(GetParam().family, routes_).Lookup(probes);
+      ReferenceTable(routes_).NextHops(probes);
   EXPECT_EQ(PackedProbes(GetParam().family, probes).Differences(*fib, expected),
             "");
   EXPECT_LE(fib->bytes(), MostBytes(routes_.size()));
@@ -341,7 +342,7 @@ struct Sample {
     std::vector<Route> some;
     for (size_t i = 0; i < routes.size(); i += 40) some.push_back(routes[i]);
     probes = BoundaryProbes(some);
-    expected = Reference(Family::kIpv6, routes).Lookup(probes);
+    expected = ReferenceTable(routes).NextHops(probes);
   }
   std::string Differences(const Fib& fib) const {
     return PackedProbes(Family::kIpv6, probes).Differences(fib, expected);

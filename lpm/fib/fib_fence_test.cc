@@ -137,9 +137,8 @@ INSTANTIATE_TEST_SUITE_P(Families, FibFence,
 std::string Differences(const Fib& fib, const std::vector<Route>& routes) {
   std::string differences = DifferencesAtBoundaries(fib, routes);
   const std::vector<Address> uniform = UniformProbes(fib.family(), 2000, 1);
-  return differences +
-         PackedProbes(fib.family(), uniform)
-             .Differences(fib, RightAnswers(fib.family(), routes, uniform));
+  return differences + PackedProbes(fib.family(), uniform)
+                           .Differences(fib, RightAnswers(routes, uniform));
 }
 
 TEST_P(FibFence, BuiltAtOnce) {

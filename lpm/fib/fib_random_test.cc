@@ -14,6 +14,7 @@
 #include "absl/strings/numbers.h"
 #include "lpm/fib/fib.h"
 #include "lpm/synthetic/random.h"
+#include "lpm/synthetic/reference_table.h"
 #include "lpm/testing/fib_check.h"
 #include "lpm/testing/oracle.h"
 #include "lpm/testing/random_tables.h"
@@ -33,7 +34,7 @@ void ExpectRight(Family family, const std::vector<Route>& routes,
   Random(seed).Shuffle(probes);
   const auto fib =
       Fib::Build(family, routes, {.prefix_lengths = seed % 2 == 0}).value();
-  ExpectAnswers(*fib, probes, Reference(family, routes).Lookup(probes));
+  ExpectAnswers(*fib, probes, ReferenceTable(routes).NextHops(probes));
   EXPECT_EQ(UpperDifferences(*fib, routes, probes), "");
   EXPECT_EQ(LengthDifferences(*fib, routes, probes), "");
 }
@@ -193,8 +194,7 @@ class HistoryCheck {
     if (everywhere) {
       const std::vector<Route> routes = table_.ModelRoutes();
       const auto built = Fib::Build(options_.family, routes).value();
-      ExpectAnswers(*built, addresses,
-                    RightAnswers(options_.family, routes, addresses));
+      ExpectAnswers(*built, addresses, RightAnswers(routes, addresses));
       ASSERT_EQ(UpperDifferences(*built, routes, addresses), "");
     }
     ASSERT_EQ(table_.Check(std::move(addresses), old_), "");

@@ -304,7 +304,7 @@ TEST(FibThreads, AllReadTheSameAnswers) {
   const PackedProbes probes(Family::kIpv6,
                             SyntheticTrace(routes, Family::kIpv6, 1000, 1));
   const std::vector<NextHopId> expected =
-      RightAnswers(Family::kIpv6, routes, probes.addresses());
+      RightAnswers(routes, probes.addresses());
   std::vector<std::thread> threads;
   for (int t = 0; t < 6; ++t) {
     threads.emplace_back([&] {

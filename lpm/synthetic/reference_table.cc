@@ -64,6 +64,16 @@ NextHopId ReferenceTable::NextHop(const Address& address) const {
   return route.has_value() ? route->next_hop : kNoRoute;
 }
 
+std::vector<NextHopId> ReferenceTable::NextHops(
+    absl::Span<const Address> addresses) const {
+  std::vector<NextHopId> next_hops;
+  next_hops.reserve(addresses.size());
+  for (const Address& address : addresses) {
+    next_hops.push_back(NextHop(address));
+  }
+  return next_hops;
+}
+
 NextHopId ReferenceTable::NextHopOfHalf(const Address& address) const {
   const uint64_t half = absl::Uint128High64(address.bits());
   const NextHopId first = NextHop(Address::V6(absl::MakeUint128(half, 0)));

@@ -36,6 +36,7 @@ class ReferenceTable {
 
   // The next hop of that route, or kNoRoute.
   NextHopId NextHop(const Address& address) const;
+  std::vector<NextHopId> NextHops(absl::Span<const Address> addresses) const;
 
   // The next hop of all IPv6 addresses with the upper half of `address`;
   // kUndecided if they have different next hops.

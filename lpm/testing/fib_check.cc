@@ -72,13 +72,13 @@ std::vector<NextHopId> RightAnswersAs(Form form, absl::Span<const Route> routes,
                                       absl::Span<const Address> addresses) {
   if (form == Form::kIpv6Upper) return RightUpperAnswers(routes, addresses);
   if (!HasLengths(form)) {
-    return RightAnswers(FamilyOf(form), routes, addresses);
+    return RightAnswers(routes, addresses);
   }
   std::vector<Route> answers(routes.begin(), routes.end());
   for (Route& route : answers) {
     route.next_hop = WithLength(route.next_hop, route.prefix.length());
   }
-  return RightAnswers(FamilyOf(form), answers, addresses);
+  return RightAnswers(answers, addresses);
 }
 
 namespace {
@@ -168,8 +168,7 @@ std::string DifferencesAtBoundaries(const Fib& fib,
   std::vector<Address> probes = BoundaryProbes(routes);
   const Address zero = Address::FromBits(fib.family(), 0);
   probes.insert(probes.end(), {zero, PreviousAddress(zero)});
-  const std::vector<NextHopId> expected =
-      RightAnswers(fib.family(), routes, probes);
+  const std::vector<NextHopId> expected = RightAnswers(routes, probes);
   const std::string differences = UpperDifferences(fib, routes, probes) +
                                   LengthDifferences(fib, routes, probes);
   return differences + PackedProbes(fib.family(), std::move(probes))
@@ -266,8 +265,7 @@ std::string LiveTable::Check(std::vector<Address> addresses,
   const std::vector<Route> routes = ModelRoutes();
   const auto probes =
       std::make_shared<const PackedProbes>(family, std::move(addresses));
-  std::vector<NextHopId> expected =
-      RightAnswers(family, routes, probes->addresses());
+  std::vector<NextHopId> expected = RightAnswers(routes, probes->addresses());
   std::string differences =
       probes->Differences(*fib_, expected) +
       UpperDifferences(*fib_, routes, probes->addresses()) +

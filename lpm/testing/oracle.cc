@@ -6,10 +6,9 @@
 #include <cstdint>
 #include <utility>
 
-#include "absl/base/internal/raw_logging.h"
-#include "absl/container/flat_hash_map.h"
 #include "absl/numeric/int128.h"
 #include "lpm/synthetic/random.h"
+#include "lpm/synthetic/reference_table.h"
 
 namespace planb {
 
@@ -26,46 +25,6 @@ std::optional<Route> Oracle::Lookup(const Address& address) const {
   return best;
 }
 
-Reference::Reference(Family family, absl::Span<const Route> routes)
-    : family_(family) {
-  for (const Route& route : routes) {
-    if (route.prefix.family() != family) continue;
-    routes_[static_cast<size_t>(route.prefix.length())]
-           [route.prefix.address().bits()] = route.next_hop;
-  }
-}
-
-NextHopId Reference::Lookup(const Address& address) const {
-  ABSL_RAW_CHECK(address.family() == family_, "an address of another family");
-  absl::uint128 mask = absl::Uint128Max();
-  for (size_t length = 128;; --length, mask <<= 1) {
-    const auto& routes = routes_[length];
-    if (!routes.empty()) {
-      const auto it = routes.find(address.bits() & mask);
-      if (it != routes.end()) return it->second;
-    }
-    if (length == 0) return kNoRoute;
-  }
-}
-
-std::vector<NextHopId> Reference::Lookup(
-    absl::Span<const Address> addresses) const {
-  std::vector<NextHopId> next_hops;
-  next_hops.reserve(addresses.size());
-  for (const Address& address : addresses) {
-    next_hops.push_back(Lookup(address));
-  }
-  return next_hops;
-}
-
-namespace {
-
-uint64_t UpperHalf(const Address& address) {
-  return absl::Uint128High64(address.bits());
-}
-
-}  // namespace
-
 std::vector<NextHopId> AnswersByOracle(absl::Span<const Route> routes,
                                        absl::Span<const Address> addresses) {
   const Oracle oracle({routes.begin(), routes.end()});
@@ -78,50 +37,23 @@ std::vector<NextHopId> AnswersByOracle(absl::Span<const Route> routes,
   return answers;
 }
 
-std::vector<NextHopId> RightAnswers(Family family,
-                                    absl::Span<const Route> routes,
+std::vector<NextHopId> RightAnswers(absl::Span<const Route> routes,
                                     absl::Span<const Address> addresses) {
   if (routes.size() * addresses.size() < 10'000) {
     return AnswersByOracle(routes, addresses);
   }
-  return Reference(family, routes).Lookup(addresses);
+  return ReferenceTable(routes).NextHops(addresses);
 }
 
 std::vector<NextHopId> RightUpperAnswers(absl::Span<const Route> routes,
                                          absl::Span<const Address> addresses) {
-  // Every upper half that is asked for, and what is asked instead: its ends,
-  // and the boundaries in it of routes that do not cover it.
-  absl::flat_hash_map<uint64_t, NextHopId> answers;
-  std::vector<Address> asked;
+  const ReferenceTable table(routes);
+  std::vector<NextHopId> answers;
+  answers.reserve(addresses.size());
   for (const Address& address : addresses) {
-    const uint64_t upper = UpperHalf(address);
-    if (!answers.try_emplace(upper, kNoRoute).second) continue;
-    asked.push_back(Address::V6(absl::MakeUint128(upper, 0)));
-    asked.push_back(Address::V6(absl::MakeUint128(upper, ~uint64_t{0})));
+    answers.push_back(table.NextHopOfHalf(address));
   }
-  std::vector<Route> long_routes;
-  for (const Route& route : routes) {
-    if (route.prefix.length() > 64) long_routes.push_back(route);
-  }
-  for (const Address& probe : BoundaryProbes(long_routes)) {
-    if (answers.contains(UpperHalf(probe))) asked.push_back(probe);
-  }
-  const std::vector<NextHopId> found =
-      RightAnswers(Family::kIpv6, routes, asked);
-  // The first two of `asked` that are of an upper half are its ends.
-  for (size_t i = 0; i < 2 * answers.size(); i += 2) {
-    answers[UpperHalf(asked[i])] = found[i];
-  }
-  for (size_t i = 0; i < asked.size(); ++i) {
-    NextHopId& answer = answers[UpperHalf(asked[i])];
-    if (found[i] != answer) answer = kUndecided;
-  }
-  std::vector<NextHopId> in_order;
-  in_order.reserve(addresses.size());
-  for (const Address& address : addresses) {
-    in_order.push_back(answers[UpperHalf(address)]);
-  }
-  return in_order;
+  return answers;
 }
 
 namespace {

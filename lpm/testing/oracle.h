@@ -3,22 +3,18 @@
 // The right answers that every answer in this project is tested against, and
 // the addresses worth asking for: where an answer can change, and either side.
 //
-// The oracle looks at every route and keeps the longest that matches. The
-// reference is quick enough for millions of addresses and is tested against the
-// oracle. It is built on nothing the engine is built on (no intervals, no
-// order, no search).
+// The oracle looks at every route and keeps the longest that matches. It is
+// built on nothing the engine is built on (no intervals, no order, no search).
+// For millions of addresses there is lpm/synthetic/reference_table.h.
 
 #ifndef PLANB_LPM_TESTING_ORACLE_H_
 #define PLANB_LPM_TESTING_ORACLE_H_
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
-#include "absl/numeric/int128.h"
 #include "absl/types/span.h"
 #include "lpm/address.h"
 #include "lpm/prefix.h"
@@ -59,38 +55,15 @@ class Oracle {
   std::vector<Route> routes_;
 };
 
-// A longest-prefix match for large tests: one hash table for each prefix
-// length, asked from the longest to the shortest. Holds the routes of one
-// family. Thread-safe: const after construction.
-class Reference {
- public:
-  // Routes of other families are left out. The last of equal prefixes counts.
-  Reference(Family family, absl::Span<const Route> routes);
-
-  // kNoRoute if none matches. O(lengths in use).
-  // REQUIRES: address.family() is this family.
-  NextHopId Lookup(const Address& address) const;
-  std::vector<NextHopId> Lookup(absl::Span<const Address> addresses) const;
-
- private:
-  Family family_;
-  // By length, the first bits of each prefix. Left-aligned.
-  std::array<absl::flat_hash_map<absl::uint128, NextHopId>, 129> routes_;
-};
-
 // The oracle's next hops for `addresses`, in their order.
 // O(routes * addresses).
 std::vector<NextHopId> AnswersByOracle(absl::Span<const Route> routes,
                                        absl::Span<const Address> addresses);
-// Does the same, by the reference where the oracle would take too long.
-std::vector<NextHopId> RightAnswers(Family family,
-                                    absl::Span<const Route> routes,
+// Does the same, by a ReferenceTable where the oracle would take too long.
+std::vector<NextHopId> RightAnswers(absl::Span<const Route> routes,
                                     absl::Span<const Address> addresses);
 
-// For each address the next hop of all addresses that share its first 64 bits,
-// or kUndecided if they do not all have the same one. Answers change only where
-// a route begins or has ended, so it asks at every such place in the /64 and at
-// both ends. REQUIRES: IPv6 addresses, distinct prefixes, any order.
+// For each address ReferenceTable::NextHopOfHalf.
 std::vector<NextHopId> RightUpperAnswers(absl::Span<const Route> routes,
                                          absl::Span<const Address> addresses);
 

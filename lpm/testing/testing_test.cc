@@ -19,6 +19,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
 #include "lpm/fib/fib.h"
+#include "lpm/synthetic/reference_table.h"
 #include "lpm/testing/fib_check.h"
 #include "lpm/testing/golden_tables.h"
 #include "lpm/testing/instruction_count.h"
@@ -103,57 +104,71 @@ TEST(Oracle, ByHand) {
   }
 }
 
-TEST(Reference, AgreesWithTheOracle) {
-  for (const Family family : {Family::kIpv4, Family::kIpv6}) {
-    for (uint64_t seed = 0; seed < 20; ++seed) {
-      const std::vector<Route> routes =
-          RandomRoutes({.family = family, .count = 150, .seed = seed});
-      const std::vector<Address> probes = BoundaryProbes(routes);
-      ASSERT_EQ(Reference(family, routes).Lookup(probes),
-                AnswersByOracle(routes, probes));
+TEST(ReferenceTable, AgreesWithTheOracle) {
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    std::vector<Route> routes;
+    for (const Family family : {Family::kIpv4, Family::kIpv6}) {
+      for (const Route& route :
+           RandomRoutes({.family = family, .count = 150, .seed = seed})) {
+        routes.push_back(route);
+      }
     }
+    const ReferenceTable table(routes);
+    const Oracle oracle(routes);
+    const std::vector<Address> probes = BoundaryProbes(routes);
+    for (const Address& probe : probes) {
+      ASSERT_EQ(table.Lookup(probe), oracle.Lookup(probe)) << probe.ToString();
+    }
+    ASSERT_EQ(table.NextHops(probes), AnswersByOracle(routes, probes));
   }
 }
 
-// Of 2001:db8:: and the two /64s after it, with different lower halves.
-std::vector<NextHopId> Three(const std::vector<Route>& routes) {
-  std::vector<Address> addresses;
-  for (uint64_t i = 0; i < 3; ++i) {
-    addresses.push_back(
-        Address::V6(absl::MakeUint128(0x2001'0db8'0000'0000 + i, i * 12345)));
-  }
-  return RightUpperAnswers(routes, addresses);
+TEST(ReferenceTable, DefaultRoutesAndEmptiness) {
+  const ReferenceTable empty({});
+  EXPECT_EQ(empty.Lookup(*Address::Parse("::1")), std::nullopt);
+  const ReferenceTable table({{*Prefix::Parse("::/0"), 3}});
+  EXPECT_EQ(table.NextHop(*Address::Parse("::")), 3U);
+  EXPECT_EQ(table.NextHop(Address::V6(absl::Uint128Max())), 3U);
+  EXPECT_EQ(table.NextHop(*Address::Parse("1.2.3.4")), kNoRoute);
 }
 
-using Answers = std::vector<NextHopId>;
-
-TEST(RightUpperAnswers, RoutesUpTo64Decide) {
-  EXPECT_EQ(Three({}), (Answers{0, 0, 0}));
-  EXPECT_EQ(Three({R("::/0", 7)}), (Answers{7, 7, 7}));
-  EXPECT_EQ(Three({R("2001:db8::/63", 1), R("2001:db8:0:1::/64", 2)}),
-            (Answers{1, 2, 0}));
+TEST(ReferenceTable, OfRepeatedPrefixesTheLastCounts) {
+  const Prefix prefix = *Prefix::Parse("10.0.0.0/8");
+  const ReferenceTable table({{prefix, 1}, {prefix, 2}});
+  EXPECT_EQ(table.NextHop(*Address::Parse("10.0.0.1")), 2U);
 }
 
-TEST(RightUpperAnswers, LongerRoutesLeaveItOpen) {
-  EXPECT_EQ(Three({R("2001:db8:0:1::/65", 1)}), (Answers{0, kUndecided, 0}));
-  EXPECT_EQ(Three({R("2001:db8:0:1:ffff:ffff:ffff:ffff/128", 1)}),
-            (Answers{0, kUndecided, 0}));
-  EXPECT_EQ(Three({R("2001:db8:0:1::/128", 1), R("2001:db8:0:2::/64", 2)}),
-            (Answers{0, kUndecided, 2}));
-  EXPECT_EQ(Three({R("2001:db8:0:1::17/128", 1)}), (Answers{0, kUndecided, 0}));
-}
-
-TEST(RightUpperAnswers, UnlessTheyMakeNoDifference) {
-  EXPECT_EQ(Three({R("2001:db8::/48", 1), R("2001:db8:0:1::17/128", 1)}),
-            (Answers{1, 1, 1}));
-  EXPECT_EQ(Three({R("2001:db8:0:1::/65", 1), R("2001:db8:0:1:8000::/65", 1)}),
-            (Answers{0, 1, 0}));
-  EXPECT_EQ(Three({R("2001:db8:0:1::/64", 5), R("2001:db8:0:1::/65", 1),
-                   R("2001:db8:0:1:8000::/65", 1)}),
-            (Answers{0, 1, 0}));
-  EXPECT_EQ(Three({R("2001:db8:0:1::/64", 1), R("2001:db8:0:1::/65", 2),
-                   R("2001:db8:0:1::/66", 1), R("2001:db8:0:1:4000::/66", 1)}),
-            (Answers{0, 1, 0}));
+TEST(ReferenceTable, HalvesAreDecidedWhereAllAddressesAgree) {
+  const ReferenceTable table({{*Prefix::Parse("2001:db8::/32"), 1},
+                              // Divides its half.
+                              {*Prefix::Parse("2001:db8:0:1:8000::/65"), 2},
+                              // Say what the /32 says.
+                              {*Prefix::Parse("2001:db8:0:2::/127"), 1},
+                              {*Prefix::Parse("2001:db8:0:2:8000::/65"), 1},
+                              // Cover their half together.
+                              {*Prefix::Parse("2001:db8:0:3::/65"), 3},
+                              {*Prefix::Parse("2001:db8:0:3:8000::/65"), 3},
+                              // The last address of a half differs.
+                              {*Prefix::Parse("2001:db8:0:4:ffff:ffff:ffff:"
+                                              "ffff/128"),
+                               4},
+                              {*Prefix::Parse("2001:db8:0:5::/64"), 5},
+                              {*Prefix::Parse("ffff:ffff:ffff:ffff:ffff:ffff:"
+                                              "ffff:ffff/128"),
+                               6},
+                              {*Prefix::Parse("0.0.0.0/0"), 7}});
+  const auto half = [&](const char* text) {
+    return table.NextHopOfHalf(*Address::Parse(text));
+  };
+  EXPECT_EQ(half("2001:db8::"), 1U);
+  EXPECT_EQ(half("2001:db8:0:1::"), kUndecided);
+  EXPECT_EQ(half("2001:db8:0:1:8000::"), kUndecided);
+  EXPECT_EQ(half("2001:db8:0:2::"), 1U);
+  EXPECT_EQ(half("2001:db8:0:3::1"), 3U);
+  EXPECT_EQ(half("2001:db8:0:4::"), kUndecided);
+  EXPECT_EQ(half("2001:db8:0:5::"), 5U);
+  EXPECT_EQ(half("2001:db9::"), kNoRoute);
+  EXPECT_EQ(half("ffff:ffff:ffff:ffff::"), kUndecided);
 }
 
 // The cache lines that lookups read stay within the promised bound.

@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -28,9 +29,24 @@ absl::Status NoOption(absl::string_view option) {
       absl::StrCat("no option \"", option, "\" of this engine here"));
 }
 
-absl::StatusOr<Engine> MakeDir24(const Options& options) {
-  return MakeRival(BuildDir24, options);
+// Makes an engine of a build that takes what the options choose. `take` notes
+// one option, and returns false if there is none of that name.
+template <typename Chosen, typename Take>
+absl::StatusOr<Engine> Make(Built (*build)(Family, absl::Span<const Route>,
+                                           Chosen),
+                            const Options& options, Take take) {
+  std::decay_t<Chosen> chosen = {};
+  for (const std::string& option : options) {
+    if (!take(option, chosen)) return NoOption(option);
+  }
+  Engine engine;
+  engine.build = [build, chosen](Family family,
+                                 absl::Span<const Route> routes) {
+    return build(family, routes, chosen);
+  };
+  return engine;
 }
+
 // The engine under lpm/ behind the common interface. With prefix lengths where
 // the FIB keeps them. Thread-compatible.
 class PlanB : public Baseline {
@@ -115,34 +131,26 @@ absl::StatusOr<Engine> MakePlanB(const Options& options) {
 }
 
 absl::StatusOr<Engine> MakePaper(const Options& options) {
-  paper::PaperOptions chosen;
-  for (const std::string& option : options) {
-    if (option == "merged") {
-      chosen.boundaries = paper::Boundaries::kMerged;
-    } else if (option == "distinct") {
-      chosen.boundaries = paper::Boundaries::kDistinct;
-    } else {
-      chosen.kernel = option;
-    }
-  }
-  // Building nothing finds out whether the options are right.
-  const absl::Status status =
-      paper::BuildPaper(Family::kIpv6, {}, chosen).status();
+  const auto engine =
+      Make(paper::BuildPaper, options, [](const auto& option, auto& chosen) {
+        if (option == "merged") {
+          chosen.boundaries = paper::Boundaries::kMerged;
+        } else if (option == "distinct") {
+          chosen.boundaries = paper::Boundaries::kDistinct;
+        } else {
+          chosen.kernel = option;
+        }
+        return true;
+      });
+  // Building nothing finds out whether the kernel is right.
+  const absl::Status status = engine->build(Family::kIpv6, {}).status();
   if (!status.ok()) return status;
-  Engine engine;
-  engine.build = [chosen](Family family, absl::Span<const Route> routes) {
-    return paper::BuildPaper(family, routes, chosen);
-  };
   return engine;
 }
 
 absl::StatusOr<Engine> MakeUpper(const Options& options) {
-  if (!options.empty()) return NoOption(options[0]);
-  Engine engine;
-  engine.build = [](Family family, absl::Span<const Route> routes) {
-    return paper::BuildUpperBound(family, routes);
-  };
-  return engine;
+  return Make(paper::BuildUpperBound, options,
+              [](const auto&, auto&) { return false; });
 }
 
 absl::StatusOr<Engine> MakeSail(const Options& options) {
@@ -153,21 +161,16 @@ absl::StatusOr<Engine> MakeSail(const Options& options) {
 }
 
 absl::StatusOr<Engine> MakeCpTrie(const Options& options) {
-  CpTrieOptions chosen;
-  for (const std::string& option : options) {
+  return Make(BuildCpTrie, options, [](const auto& option, auto& chosen) {
     if (option == "single") {
       chosen.turns = Turns::kSingle;
     } else if (option == "compressed") {
       chosen.compress = true;
     } else {
-      return NoOption(option);
+      return false;
     }
-  }
-  Engine engine;
-  engine.build = [chosen](Family family, absl::Span<const Route> routes) {
-    return BuildCpTrie(family, routes, chosen);
-  };
-  return engine;
+    return true;
+  });
 }
 
 // One that takes addresses together, or with the option "single" one by one.
@@ -175,21 +178,14 @@ using TurnsBuilder = Built (*)(Family family, absl::Span<const Route> routes,
                                Turns turns);
 template <TurnsBuilder kBuild>
 absl::StatusOr<Engine> MakeTurns(const Options& options) {
-  Turns turns = Turns::kTogether;
-  for (const std::string& option : options) {
-    if (option != "single") return NoOption(option);
+  return Make(kBuild, options, [](const auto& option, Turns& turns) {
     turns = Turns::kSingle;
-  }
-  Engine engine;
-  engine.build = [turns](Family family, absl::Span<const Route> routes) {
-    return kBuild(family, routes, turns);
-  };
-  return engine;
+    return option == "single";
+  });
 }
 
 absl::StatusOr<Engine> MakePoptrie(const Options& options) {
-  PoptrieOptions chosen;
-  for (const std::string& option : options) {
+  return Make(BuildPoptrie, options, [](const auto& option, auto& chosen) {
     if (option == "single") {
       chosen.turns = Turns::kSingle;
     } else if (option == "plain") {
@@ -197,90 +193,69 @@ absl::StatusOr<Engine> MakePoptrie(const Options& options) {
     } else if (option == "s16") {
       chosen.direct_bits = 16;
     } else {
-      return NoOption(option);
+      return false;
     }
-  }
-  Engine engine;
-  engine.build = [chosen](Family family, absl::Span<const Route> routes) {
-    return BuildPoptrie(family, routes, chosen);
-  };
-  return engine;
+    return true;
+  });
 }
 
 absl::StatusOr<Engine> MakeRangeTree(const Options& options) {
-  RangeTreeOptions chosen;
-  for (const std::string& option : options) {
+  return Make(BuildRangeTree, options, [](const auto& option, auto& chosen) {
     if (option == "single") {
       chosen.turns = Turns::kSingle;
     } else if (option == "implicit") {
       chosen.implicit = true;
     } else if (option == "initial") {
       chosen.aggregate = false;
-    } else if (option[0] != 'p' ||
-               !absl::SimpleAtoi(option.substr(1), &chosen.bits)) {
-      return NoOption(option);
+    } else {
+      return option[0] == 'p' &&
+             absl::SimpleAtoi(option.substr(1), &chosen.bits);
     }
-  }
-  Engine engine;
-  engine.build = [chosen](Family family, absl::Span<const Route> routes) {
-    return BuildRangeTree(family, routes, chosen);
-  };
-  return engine;
+    return true;
+  });
 }
 
 absl::StatusOr<Engine> MakeBloom(const Options& options) {
-  BloomOptions chosen;
-  for (const std::string& option : options) {
+  return Make(BuildBloom, options, [](const auto& option, auto& chosen) {
+    int percent = 0;
     if (option == "naive") {
       chosen.naive = true;
     } else if (option == "scalar") {
       chosen.kernel = RivalKernel::kScalar;
-    } else if (int percent; option[0] == 'f' &&
-                            absl::SimpleAtoi(option.substr(1), &percent)) {
+    } else if (option[0] == 'f' &&
+               absl::SimpleAtoi(option.substr(1), &percent)) {
       chosen.false_positives = percent / 100.0;
-    } else if (!absl::SimpleAtoi(option, &chosen.levels)) {
-      return NoOption(option);
+    } else {
+      return absl::SimpleAtoi(option, &chosen.levels);
     }
-  }
-  Engine engine;
-  engine.build = [chosen](Family family, absl::Span<const Route> routes) {
-    return BuildBloom(family, routes, chosen);
-  };
-  return engine;
+    return true;
+  });
 }
 
 absl::StatusOr<Engine> MakeLearned(const Options& options) {
-  LearnedOptions chosen;
-  for (const std::string& option : options) {
+  return Make(BuildLearned, options, [](const auto& option, auto& chosen) {
     if (option == "scalar") {
       chosen.kernel = RivalKernel::kScalar;
-    } else if (!(option[0] == 'm' &&
-                 absl::SimpleAtoi(option.substr(1), &chosen.bits)) &&
-               !absl::SimpleAtod(option, &chosen.error)) {
-      return NoOption(option);
+      return true;
     }
-  }
-  Engine engine;
-  engine.build = [chosen](Family family, absl::Span<const Route> routes) {
-    return BuildLearned(family, routes, chosen);
-  };
-  return engine;
+    return (option[0] == 'm' &&
+            absl::SimpleAtoi(option.substr(1), &chosen.bits)) ||
+           absl::SimpleAtod(option, &chosen.error);
+  });
 }
 
 absl::StatusOr<Engine> MakeNeurotrie(const Options& options) {
-  AdaptiveTrieOptions chosen;
-  for (const std::string& option : options) {
+  return Make(BuildAdaptiveTrie, options, [](const auto& option, auto& chosen) {
     if (option == "single") {
       chosen.turns = Turns::kSingle;
-    } else if (!absl::SimpleAtod(option, &chosen.entries_per_interval)) {
-      return NoOption(option);
+      return true;
     }
-  }
-  Engine engine;
-  engine.build = [chosen](Family family, absl::Span<const Route> routes) {
-    return BuildAdaptiveTrie(family, routes, chosen);
-  };
-  return engine;
+    return absl::SimpleAtod(option, &chosen.entries_per_interval);
+  });
+}
+
+absl::StatusOr<Engine> MakeDir24(const Options& options) {
+  return MakeRival(BuildDir24, options);
 }
 
 absl::StatusOr<Engine> MakeReference(const Options& options) {
@@ -312,17 +287,10 @@ std::map<std::string, EngineFactory>& Factories() {
 }  // namespace
 
 absl::StatusOr<Engine> MakeRival(RivalBuilder build, const Options& options) {
-  RivalKernel kernel = RivalKernel::kBest;
-  for (const std::string& option : options) {
-    if (option != "scalar") return NoOption(option);
+  return Make(build, options, [](const auto& option, RivalKernel& kernel) {
     kernel = RivalKernel::kScalar;
-  }
-  Engine engine;
-  engine.build = [build, kernel](Family family,
-                                 absl::Span<const Route> routes) {
-    return build(family, routes, kernel);
-  };
-  return engine;
+    return option == "scalar";
+  });
 }
 
 absl::StatusOr<Engine> MakeEngine(absl::string_view name) {

@@ -257,16 +257,16 @@ void KeepStoreLog(Sql& sql, bool keep) {
 
 absl::Status CheckStoreMark(const std::string& path,
                             const std::optional<StoreMarkRecord>& mark,
-                            const StoreRow& store, bool created) {
+                            const StoreRow& store) {
   const std::string mark_path = StoreMarkPath(path);
   if (!mark.has_value()) {
-    if (!created) {
+    if (store.sequence > 0) {
       Log(LogLevel::kWarning, "store mark absent, lost commits would go unseen",
           {{"path", mark_path}, {"sequence", store.sequence}});
     }
     return absl::OkStatus();
   }
-  if (created || mark->store_id != store.store_id) {
+  if (mark->store_id != store.store_id) {
     return Lost(absl::StrCat(path, ": is not the database that ", mark_path,
                              " belongs to; to use it all the same, move ",
                              mark_path, " away"));

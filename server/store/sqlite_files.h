@@ -93,12 +93,12 @@ absl::StatusOr<std::unique_ptr<Sql>> OpenStoreDatabase(const std::string& path,
 // would destroy the evidence of damage.
 void KeepStoreLog(Sql& sql, bool keep);
 
-// Compares a database that was `created` or opened with its mark. Logs a
-// warning if the mark is missing or unsynced commits were lost. Errors:
-// DATA_LOSS (STORE_CORRUPT) if acknowledged commits are missing.
+// Compares a database with its mark. Logs a warning if the mark is missing or
+// unsynced commits were lost. Errors: DATA_LOSS (STORE_CORRUPT) if acknowledged
+// commits are missing.
 absl::Status CheckStoreMark(const std::string& path,
                             const std::optional<StoreMarkRecord>& mark,
-                            const StoreRow& store, bool created);
+                            const StoreRow& store);
 
 // Adds the remedy to a DATA_LOSS; returns other statuses unchanged.
 absl::Status WithRemedy(const absl::Status& status, const std::string& path);

@@ -10,7 +10,6 @@
 
 #include "lpm/io/table_file.h"
 #include "server/base/error.h"
-#include "server/store/sqlite_upgrade.h"
 #include "server/store/sqlite_writer.h"
 
 namespace planb::server {
@@ -18,7 +17,7 @@ namespace {
 
 // No checks and no indexes: the store verifies all rows when it reads them. The
 // views are for operators.
-constexpr char kRows[] = R"sql(
+constexpr char kSchema[] = R"sql(
 CREATE TABLE store (
   id INTEGER PRIMARY KEY,
   store_id INTEGER NOT NULL,
@@ -36,8 +35,6 @@ CREATE TABLE snapshots (
   id INTEGER PRIMARY KEY,
   bytes BLOB NOT NULL
 ) STRICT;
-)sql";
-constexpr char kTables[] = R"sql(
 CREATE TABLE tables (
   id INTEGER PRIMARY KEY,
   name TEXT NOT NULL,
@@ -98,7 +95,7 @@ absl::Status CheckDefinitions(Sql& sql) {
   const absl::StatusOr<std::unique_ptr<Sql>> model =
       Sql::Open(":memory:", /*create=*/true);
   if (!model.ok()) return model.status();
-  absl::Status status = (*model)->Run(absl::StrCat(kRows, kTables));
+  absl::Status status = (*model)->Run(kSchema);
   if (!status.ok()) return status;
   const auto expected = Definitions(**model);
   if (!expected.ok()) return expected.status();
@@ -115,9 +112,7 @@ absl::Status CheckDefinitions(Sql& sql) {
 
 }  // namespace
 
-absl::StatusOr<bool> PrepareStoreSchema(
-    Sql& sql, const StoreRow& first,
-    absl::FunctionRef<absl::Status(const StoreRow&)> accept) {
+absl::Status PrepareStoreSchema(Sql& sql, const StoreRow& first) {
   const auto version = sql.Integer("PRAGMA user_version");
   if (!version.ok()) return version.status();
   const auto application = sql.Integer("PRAGMA application_id");
@@ -125,45 +120,30 @@ absl::StatusOr<bool> PrepareStoreSchema(
   const auto entries = sql.Integer("SELECT count(*) FROM sqlite_schema");
   if (!entries.ok()) return entries.status();
 
-  const std::string set_version =
-      absl::StrCat("; PRAGMA user_version = ", kStoreVersion);
-  const std::string newest = absl::StrCat(
-      kRows, kTables, "; PRAGMA application_id = ", kStoreApplicationId,
-      set_version);
   if (*version == 0 && *application == 0 && *entries == 0) {
-    const absl::Status created = InTransaction(sql, [&] {
-      absl::Status status = sql.Run(newest);
+    return InTransaction(sql, [&] {
+      absl::Status status = sql.Run(absl::StrCat(
+          kSchema, "; PRAGMA application_id = ", kStoreApplicationId,
+          "; PRAGMA user_version = ", kStoreVersion));
       if (!status.ok()) return status;
       const auto writer = SqliteWriter::Create(sql);
       return writer.ok() ? (*writer)->WriteStore(first) : writer.status();
     });
-    if (!created.ok()) return created;
-    return true;
   }
   if (*application != kStoreApplicationId || *version < 1) {
     return Corrupt(sql, "is not a store of PlanB Lookup, or a damaged one");
   }
-  if (*version > kStoreVersion) {
+  if (*version != kStoreVersion) {
     return Error(
-        absl::StatusCode::kFailedPrecondition, "STORE_TOO_NEW",
+        absl::StatusCode::kFailedPrecondition,
+        *version > kStoreVersion ? "STORE_TOO_NEW" : "STORE_TOO_OLD",
         absl::StrCat(sqlite3_db_filename(sql.sql(), "main"),
                      ": has schema version ", *version,
-                     ", and this server knows versions up to ", kStoreVersion,
-                     " only: run the server that wrote it, or a newer"
-                     " one"));
+                     ", and this server has version ", kStoreVersion,
+                     ": run a server of that version, or start with an empty "
+                     "store"));
   }
-  if (*version == 1) {
-    const absl::Status converted = InTransaction(
-        sql, [&] { return ConvertVersion1(sql, newest, accept); });
-    if (!converted.ok()) return converted;
-  } else if (*version == 2) {
-    const absl::Status converted = InTransaction(sql, [&] {
-      return ConvertVersion2(sql, absl::StrCat(kTables, set_version), accept);
-    });
-    if (!converted.ok()) return converted;
-  }
-  if (absl::Status s = CheckDefinitions(sql); !s.ok()) return s;
-  return false;
+  return CheckDefinitions(sql);
 }
 
 uint64_t HashText(absl::string_view text) {
@@ -174,14 +154,10 @@ uint64_t StoreRow::Checksum() const {
   return HashFields("store", store_id, sequence, generation_floor, heads_sum);
 }
 
-// Without prefix lengths it is that of version 2.
 uint64_t TableHead::Checksum() const {
-  const auto hash = [this](const auto&... more) {
-    return HashFields("table", row.id, row.name, row.generation, row.snapshot,
-                      row.parts, row.snapshot_checksum, row.first, row.base,
-                      next, chain, more...);
-  };
-  return row.prefix_lengths ? hash("prefix_lengths") : hash();
+  return HashFields("table", row.id, row.name, row.generation, row.snapshot,
+                    row.parts, row.snapshot_checksum, row.first, row.base,
+                    int{row.prefix_lengths}, next, chain);
 }
 
 }  // namespace planb::server

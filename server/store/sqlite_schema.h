@@ -11,9 +11,7 @@
 #include <string>
 #include <type_traits>
 
-#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "server/store/sqlite_sql.h"
@@ -25,18 +23,14 @@ struct StoreRow;
 // PRAGMA application_id of our databases: "PlnB".
 inline constexpr int kStoreApplicationId = 0x506c6e42;
 
-// PRAGMA user_version of the newest schema.
-inline constexpr int64_t kStoreVersion = 3;
+// PRAGMA user_version of the schema.
+inline constexpr int64_t kStoreVersion = 4;
 
-// Brings the database of `sql` to the newest schema in one transaction: makes
-// the schema in an empty database and writes the row `first`, or converts an
-// older database if `accept` returns OK for its row. True if it was empty.
-// Errors: FAILED_PRECONDITION (STORE_TOO_NEW) if a newer server wrote it;
-// DATA_LOSS (STORE_CORRUPT) if it is not a store or is damaged; those of Sql
-// and of `accept`.
-absl::StatusOr<bool> PrepareStoreSchema(
-    Sql& sql, const StoreRow& first,
-    absl::FunctionRef<absl::Status(const StoreRow&)> accept);
+// Makes the schema in an empty database, and the row `first`, in one
+// transaction. Checks that of any other. Errors: FAILED_PRECONDITION
+// (STORE_TOO_NEW, STORE_TOO_OLD) for another version; DATA_LOSS (STORE_CORRUPT)
+// if it is not a store or is damaged; those of Sql.
+absl::Status PrepareStoreSchema(Sql& sql, const StoreRow& first);
 
 // A hash of fields, the same on any machine. A string has its length before it,
 // so that two different lists of fields never give the same text.

@@ -156,19 +156,13 @@ absl::Status SqliteStore::Core::Start() {
 
   auto sql = OpenStoreDatabase(path, options.sync, options.vfs);
   if (!sql.ok()) return sql.status();
-  const auto created = PrepareStoreSchema(
-      **sql, {.store_id = RandomId()}, [&](const StoreRow& store) {
-        return CheckStoreMark(path, *record, store, /*created=*/false);
-      });
-  if (!created.ok()) return created.status();
+  absl::Status prepared = PrepareStoreSchema(**sql, {.store_id = RandomId()});
+  if (!prepared.ok()) return prepared;
 
   auto state = ReadStoreState(**sql);
   if (!state.ok()) return state.status();
   const StoreRow store = state->row;
-  if (absl::Status s = CheckStoreMark(path, *record, store, *created);
-      !s.ok()) {
-    return s;
-  }
+  if (absl::Status s = CheckStoreMark(path, *record, store); !s.ok()) return s;
   const auto last_snapshot = (*sql)->Integer("SELECT max(id) FROM snapshots");
   if (!last_snapshot.ok()) return last_snapshot.status();
   auto beside = OpenStoreDatabase(path, options.sync, options.vfs);

@@ -39,8 +39,8 @@ class SqliteStore final : public Store {
   // Creates the file if it is absent; its directory must exist. The store also
   // uses PATH-wal, PATH-shm and PATH-mark.
   // Errors: FAILED_PRECONDITION (STORE_IN_USE, STORE_UNWRITABLE,
-  // STORE_TOO_NEW); DATA_LOSS (STORE_CORRUPT), also if acknowledged commits are
-  // missing; UNAVAILABLE (STORE_FAILED).
+  // STORE_TOO_NEW, STORE_TOO_OLD); DATA_LOSS (STORE_CORRUPT), also if
+  // acknowledged commits are missing; UNAVAILABLE (STORE_FAILED).
   static absl::StatusOr<std::unique_ptr<SqliteStore>> Open(
       SqliteStoreOptions options);
 

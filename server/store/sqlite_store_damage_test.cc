@@ -84,7 +84,7 @@ void Judge(const Sample& sample, const StoreFiles& files, Outcomes& outcomes) {
     const std::string reason = ErrorReason(status);
     // The file also has the version of the schema and a read-only flag.
     EXPECT_TRUE(reason == "STORE_CORRUPT" || reason == "STORE_TOO_NEW" ||
-                reason == "STORE_UNWRITABLE")
+                reason == "STORE_TOO_OLD" || reason == "STORE_UNWRITABLE")
         << status;
     EXPECT_THAT(std::string(status.message()), HasSubstr("planb.db"));
     if (reason == "STORE_CORRUPT") {

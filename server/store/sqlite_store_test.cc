@@ -350,34 +350,6 @@ TEST(SqliteStore, ADigestCoversNextHops) {
   }
 }
 
-// As in a database that an older server wrote.
-TEST(SqliteStore, ADigestMayCoverTheRoutesAlone) {
-  const std::string path = NewStorePath("older");
-  TableDigest digest;
-  digest.Add(MakeRoute("::/0", 7));
-  {
-    auto store = OpenStore(path);
-    ASSERT_TRUE(store->CreateTable("default", 0).ok());
-    ASSERT_TRUE(store->Append("default", {BatchWithANextHop(digest)}).ok());
-  }
-  auto store = OpenStore(path);
-  const auto loaded = store->Load();
-  ASSERT_TRUE(loaded.ok()) << loaded.status();
-  ASSERT_EQ(loaded->size(), 1U);
-  EXPECT_EQ((*loaded)[0].next_hops,
-            (std::vector<NextHop>{{.id = 7, .label = "seven"}}));
-  // The table goes on with digests of everything.
-  const TableVersion now = MakeVersion((*loaded)[0]);
-  EXPECT_NE(now.rib.digest(), digest.ToString());
-  Delta next = *Batch(2, {}).delta;
-  next.deleted_next_hops = {7};
-  next.digest = digest.ToString();  // of all, now that the next hop is gone
-  ASSERT_TRUE(
-      store->Append("default", {{.delta = std::make_shared<const Delta>(next)}})
-          .ok());
-  EXPECT_TRUE(store->Load().ok());
-}
-
 TEST(SqliteStore, LogIsBounded) {
   const std::string path = NewStorePath("log");
   auto store =

@@ -188,11 +188,11 @@ absl::StatusOr<StoredTable> LogReplay::Finish() {
         return !seen.insert(r.request_id).second;
       });
   requests.erase(requests.begin(), repeated.base());
-  TableDigest digest, objects;
-  for (const Route& route : table_.routes) digest.Add(route);
-  for (const NextHop& next_hop : table_.next_hops) objects.Add(next_hop);
-  for (const NextHopGroup& group : table_.groups) objects.Add(group);
-  if (!IsStoredDigest(digest_, digest, objects)) {
+  TableDigest contents;
+  for (const Route& route : table_.routes) contents.Add(route);
+  for (const NextHop& next_hop : table_.next_hops) contents.Add(next_hop);
+  for (const NextHopGroup& group : table_.groups) contents.Add(group);
+  if (contents.ToString() != digest_) {
     return Wrong(absl::StrCat("the contents of table ", table_.name,
                               " are not those that were committed"));
   }

@@ -150,8 +150,10 @@ absl::StatusOr<std::unique_ptr<SqliteStore>> SqliteStore::Open(
 
 absl::Status SqliteStore::Core::Start() {
   const std::string& path = options.path;
-  const auto record = mark.mark().Read();
+  auto record = mark.mark().Read();
   if (!record.ok()) return record.status();
+  // Without a commit there is nothing that may be lost.
+  if (record->has_value() && (*record)->sequence == 0) record->reset();
   if (absl::Status s = CheckStoreFiles(path, *record); !s.ok()) return s;
 
   auto sql = OpenStoreDatabase(path, options.sync, options.vfs);

@@ -232,6 +232,24 @@ TEST(SqliteStoreDamage, EmptyDatabaseWithAMarkIsRefused) {
   EXPECT_EQ(ReadStoreFiles(sample.path)["-wal"], sample.files["-wal"]);
 }
 
+// A database that is removed before its first commit leaves a mark.
+TEST(SqliteStoreDamage, AMarkOfNoCommitsStopsNoStart) {
+  const std::string path = NewStorePath("no_commits");
+  OpenStore(path).reset();
+  StoreFiles files = ReadStoreFiles(path);
+  WriteStoreFiles(path, {{"-mark", files["-mark"]}});
+  auto store = SqliteStore::Open(Options(path));
+  ASSERT_TRUE(store.ok()) << store.status();
+  ASSERT_TRUE((*store)->CreateTable("default", 0).ok());
+  store->reset();
+  // The new database has a mark of its own.
+  EXPECT_EQ(OpenStore(path)->Load()->size(), 1U);
+  files = ReadStoreFiles(path);
+  WriteStoreFiles(path, {{"-mark", files["-mark"]}});
+  EXPECT_EQ(ErrorReason(SqliteStore::Open(Options(path)).status()),
+            "STORE_CORRUPT");
+}
+
 TEST(SqliteStoreDamage, OlderDatabaseIsRefused) {
   const std::string path = NewStorePath("older");
   StoreScript script({.seed = 3});

@@ -30,10 +30,6 @@ namespace planb::server {
 namespace {
 
 constexpr absl::string_view kFormat = "planb cache 3";
-// Without the line of the boot.
-constexpr absl::string_view kSecondFormat = "planb cache 2";
-// The names of its files lack the ids of tables.
-constexpr absl::string_view kFirstFormat = "planb cache 1";
 constexpr char kSuffix[] = ".planb";
 constexpr size_t kMaxIndex = 1 << 20;
 constexpr size_t kReadBytes = 1 << 20;
@@ -105,16 +101,13 @@ std::string TableCache::IndexPath() const {
   return absl::StrCat(directory_, "/index");
 }
 
-absl::StatusOr<StoredTable> TableCache::Read(const Entry& entry) const {
-  const std::string path = absl::StrCat(directory_, "/", entry.file);
+absl::StatusOr<StoredTable> TableCache::Read(StoredTable empty) const {
+  const std::string path = absl::StrCat(
+      directory_, "/", FileOf(empty.name, empty.id, empty.generation));
   std::ifstream file(path, std::ios::binary);
   if (!file) return Corrupt(path, "cannot be read");
   LogReplay replay;
-  StoredTable& table = replay.table();
-  table.name = entry.name;
-  table.id = entry.id;
-  table.generation = entry.generation;
-  table.fib = entry.fib;
+  replay.table() = std::move(empty);
   std::error_code error;
   const uint64_t bytes = std::filesystem::file_size(path, error);
   replay.BeginSnapshot(error ? 0 : bytes);
@@ -150,13 +143,12 @@ absl::StatusOr<StoredCopy> TableCache::Load() {
   }
   const std::vector<std::string> lines =
       absl::StrSplit(text->substr(0, end), '\n', absl::SkipEmpty());
+  const absl::Status strange = Corrupt(path, "is no index of this version");
+  constexpr size_t kHead = 4;
   int64_t as_of = 0;
-  const bool has_boot = !lines.empty() && lines[0] == kFormat;
-  const size_t head = has_boot ? 4 : 3;
-  if (lines.size() < head ||
-      (!has_boot && lines[0] != kSecondFormat && lines[0] != kFirstFormat) ||
+  if (lines.size() < kHead || lines[0] != kFormat ||
       !absl::SimpleAtoi(lines[2], &as_of)) {
-    return Corrupt(path, "is no index of this version");
+    return strange;
   }
   if (lines[1] != store_) {
     return Unusable("CACHE_OF_ANOTHER_STORE",
@@ -166,35 +158,28 @@ absl::StatusOr<StoredCopy> TableCache::Load() {
   StoredCopy contents;
   contents.as_of = absl::FromUnixNanos(as_of);
   contents.age = absl::InfiniteDuration();
-  if (has_boot) {
-    const auto [boot, now] = SinceBoot();
-    const std::pair<std::string, std::string> written =
-        absl::StrSplit(lines[3], ' ');
-    int64_t then = 0;
-    if (!absl::SimpleAtoi(written.second, &then)) {
-      return Corrupt(path, "is no index of this version");
-    }
-    if (!boot.empty() && written.first == boot && then <= now) {
-      contents.age = absl::Nanoseconds(now) - absl::Nanoseconds(then);
-    }
+  const auto [boot, now] = SinceBoot();
+  const std::pair<std::string, std::string> written =
+      absl::StrSplit(lines[3], ' ');
+  int64_t then = 0;
+  if (!absl::SimpleAtoi(written.second, &then)) return strange;
+  if (!boot.empty() && written.first == boot && then <= now) {
+    contents.age = absl::Nanoseconds(now) - absl::Nanoseconds(then);
   }
   std::vector<std::string> files;
-  for (size_t i = head; i < lines.size(); ++i) {
+  for (size_t i = kHead; i < lines.size(); ++i) {
     const std::vector<std::string> fields = absl::StrSplit(lines[i], ' ');
-    Entry entry;
-    if (fields.size() != 4 || !absl::SimpleHexAtoi(fields[1], &entry.id) ||
-        !absl::SimpleAtoi(fields[2], &entry.generation)) {
-      return Corrupt(path, "is no index of this version");
+    StoredTable head;
+    if (fields.size() != 4 || !absl::SimpleHexAtoi(fields[1], &head.id) ||
+        !absl::SimpleAtoi(fields[2], &head.generation)) {
+      return strange;
     }
-    entry.name = fields[0];
-    entry.fib.prefix_lengths = fields[3] == "prefix_lengths";
-    entry.file = lines[0] == kFirstFormat
-                     ? absl::StrCat(entry.name, "-", entry.generation, kSuffix)
-                     : FileOf(entry.name, entry.id, entry.generation);
-    auto table = Read(entry);
+    head.name = fields[0];
+    head.fib.prefix_lengths = fields[3] == "prefix_lengths";
+    files.push_back(FileOf(head.name, head.id, head.generation));
+    auto table = Read(std::move(head));
     if (!table.ok()) return table.status();
     contents.tables.push_back(*std::move(table));
-    files.push_back(entry.file);
   }
   files_ = std::move(files);
   written_ = UnixSeconds(contents.as_of);

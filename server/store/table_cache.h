@@ -70,22 +70,14 @@ class TableCache {
   uint64_t failures() const { return failures_; }
 
  private:
-  // A line of the index.
-  struct Entry {
-    std::string name;
-    uint64_t id = 0;
-    uint64_t generation = 0;
-    FibOptions fib;
-    std::string file;
-  };
-
   TableCache(std::string directory, std::string store, int lock)
       : directory_(std::move(directory)),
         store_(std::move(store)),
         lock_(lock) {}
 
   std::string IndexPath() const;
-  absl::StatusOr<StoredTable> Read(const Entry& entry) const;
+  // Reads the contents of a table of the index.
+  absl::StatusOr<StoredTable> Read(StoredTable empty) const;
   absl::Status WriteAll(absl::Span<const Table> tables, absl::Time as_of)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

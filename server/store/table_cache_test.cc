@@ -180,27 +180,6 @@ TEST_F(TableCacheTest, TheAgeOfACopyIsNotThatOfTheWallClock) {
   EXPECT_EQ(ErrorReason(Open()->Load().status()), "CACHE_CORRUPT");
 }
 
-TEST_F(TableCacheTest, ReadsTheFirstVersionAndWritesTheThird) {
-  ASSERT_TRUE(Open()->Write({Version("a", 3, 5)}, absl::Now()).ok());
-  fs::rename(Path(FileOf("a", 3)), Path("a-3.planb"));
-  std::string index = Contents(Path("index"));
-  index.replace(index.find('3'), 1, "1");
-  index.resize(index.rfind("end "));
-  std::vector<std::string> lines = absl::StrSplit(index, '\n');
-  lines.erase(lines.begin() + 3);  // of the boot
-  index = absl::StrJoin(lines, "\n");
-  std::ofstream(Path("index"), std::ios::binary)
-      << index << "end "
-      << absl::StrCat(absl::Hex(Xxh3(index, 0), absl::kZeroPad16)) << "\n";
-  const auto cache = Open();
-  const auto copy = cache->Load();
-  ASSERT_TRUE(copy.ok()) << copy.status();
-  EXPECT_EQ(copy->tables.at(0).routes.size(), 5U);
-  ASSERT_TRUE(cache->Write({Version("a", 3, 5)}, absl::Now()).ok());
-  EXPECT_THAT(Files(), testing::ElementsAre(FileOf("a", 3), "index", "lock"));
-  EXPECT_EQ(cache->Load()->tables.at(0).routes.size(), 5U);
-}
-
 TEST_F(TableCacheTest, KeepsTheCopyBeforeOneThatCannotBeWritten) {
   const auto cache = Open();
   ASSERT_TRUE(cache->Write({Version("default", 1, 5)}, absl::Now()).ok());

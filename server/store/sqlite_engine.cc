@@ -4,16 +4,23 @@
 
 #include <algorithm>
 #include <future>
+#include <random>
 #include <utility>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
-#include "base/mutex.h"
 #include "server/base/error.h"
 #include "server/base/log.h"
 
 namespace planb::server {
 namespace {
+
+// How long End() waits for the disk after Close().
+constexpr absl::Duration kLastSync = absl::Seconds(5);
+
+uint64_t RandomId() {
+  std::random_device random;
+  return uint64_t{random()} << 32 | random();
+}
 
 // Maps errors of writing to those that Store documents.
 absl::Status WriteError(const absl::Status& status) {
@@ -27,85 +34,105 @@ absl::Status WriteError(const absl::Status& status) {
 
 }  // namespace
 
-const TableHead* StoreTransaction::Find(const std::string& name) const {
-  const auto found = state_.tables.find(name);
-  return found == state_.tables.end() ? nullptr : &found->second;
+std::optional<TableRow> StoreTransaction::Find(const std::string& name) const {
+  const auto found = changes_.find(name);
+  return found == changes_.end() ? committed_(name) : found->second;
 }
 
-void StoreTransaction::Keep(const std::string& name) {
-  const TableHead* const head = Find(name);
-  if (head != nullptr) state_.row.heads_sum -= head->Checksum();
-  if (before_.contains(name)) return;
-  before_[name] = head == nullptr ? std::nullopt : std::optional(*head);
+void StoreTransaction::Put(const std::string& name,
+                           std::optional<TableRow> row) {
+  const std::optional<TableRow> before = Find(name);
+  if (before.has_value()) row_.heads_sum -= before->Checksum();
+  if (row.has_value()) row_.heads_sum += row->Checksum();
+  changes_.insert_or_assign(name, std::move(row));
 }
 
-void StoreTransaction::Put(TableHead head) {
-  Keep(head.row.name);
-  state_.row.heads_sum += head.Checksum();
-  std::string name = head.row.name;
-  state_.tables.insert_or_assign(std::move(name), std::move(head));
+absl::StatusOr<std::shared_ptr<SqliteEngine>> SqliteEngine::Open(
+    SqliteStoreOptions options) {
+  absl::StatusOr<CommitWatermark> mark =
+      CommitWatermark::Open(StoreMarkPath(options.path));
+  if (!mark.ok()) return mark.status();
+  std::shared_ptr<SqliteEngine> engine(
+      new SqliteEngine(std::move(options), *std::move(mark)));
+  const MutexLock lock(engine->mutex_);
+  const absl::Status status = engine->Start();
+  if (!status.ok()) return WithRemedy(status, engine->options_.path);
+  return engine;
 }
 
-void StoreTransaction::Erase(const std::string& name) {
-  Keep(name);
-  state_.tables.erase(name);
-}
+absl::Status SqliteEngine::Start() {
+  const std::string& path = options_.path;
+  auto mark = mark_.Read();
+  if (!mark.ok()) return mark.status();
+  // Without a commit there is nothing that may be lost.
+  if (mark->has_value() && (*mark)->sequence == 0) mark->reset();
+  if (absl::Status s = CheckStoreFiles(path, *mark); !s.ok()) return s;
 
-void StoreTransaction::RaiseFloor(uint64_t generation) {
-  state_.row.generation_floor =
-      std::max(state_.row.generation_floor, generation);
-}
-
-void StoreTransaction::Undo() {
-  state_.row = before_row_;
-  for (auto& [name, head] : before_) {
-    if (head.has_value()) {
-      state_.tables.insert_or_assign(name, *head);
-    } else {
-      state_.tables.erase(name);
-    }
+  auto opened = OpenStoreDatabase(path, options_.sync, options_.vfs);
+  if (!opened.ok()) return opened.status();
+  Sql& sql = **opened;
+  absl::Status prepared = PrepareStoreSchema(sql, {.store_id = RandomId()});
+  if (!prepared.ok()) return prepared;
+  const absl::StatusOr<StoreRow> row = ReadStoreRow(sql);
+  if (!row.ok()) return row.status();
+  absl::StatusOr<TableRows> tables = ReadTableRows(sql, *row);
+  if (!tables.ok()) return tables.status();
+  if (absl::Status s = CheckStoreMark(path, *mark, *row); !s.ok()) return s;
+  const auto last_part = sql.Integer("SELECT max(id) FROM snapshots");
+  if (!last_part.ok()) return last_part.status();
+  last_snapshot_ = static_cast<uint64_t>(*last_part) >> kPartBits;
+  // The process before may have died between a write and its sync. What is
+  // served is durable, and the mark names no commit that a power loss takes. A
+  // new store that syncs at checkpoints only keeps at least its id.
+  if (options_.sync != StoreSync::kOff) {
+    if (absl::Status s = sql.Sync(); !s.ok()) return s;
   }
-  before_.clear();
-}
-
-absl::StatusOr<std::unique_ptr<SqliteEngine>> SqliteEngine::Create(
-    std::string path, std::unique_ptr<Sql> sql, StoreState state) {
-  auto writer = SqliteWriter::Create(*sql);
-  if (!writer.ok()) return writer.status();
-  return std::unique_ptr<SqliteEngine>(new SqliteEngine(
-      std::move(path), std::move(sql), *std::move(writer), std::move(state)));
-}
-
-SqliteEngine::SqliteEngine(std::string path, std::unique_ptr<Sql> sql,
-                           std::unique_ptr<SqliteWriter> writer,
-                           StoreState state)
-    : path_(std::move(path)),
-      sql_(std::move(sql)),
-      writer_(std::move(writer)),
-      state_(std::move(state)),
-      ends_(state_.tables),
-      floor_(state_.row.generation_floor) {
+  WriteMark(*row);
+  KeepStoreLog(sql, false);
   sqlite3_wal_hook(
-      sql_->sql(),
+      sql.sql(),
       [](void* pages, sqlite3*, const char*, int count) {
         *static_cast<int64_t*>(pages) = count;
         return SQLITE_OK;
       },
       &wal_pages_);
+  sql_ = *std::move(opened);
+  const MutexLock lock(queue_mutex_);
+  row_ = *row;
+  tables_ = *std::move(tables);
+  return absl::OkStatus();
+}
+
+void SqliteEngine::WriteMark(const StoreRow& row) {
+  const absl::Status status =
+      mark_.Write({.store_id = row.store_id,
+                   .sequence = row.sequence,
+                   .synced = options_.sync == StoreSync::kFull,
+                   .boot_id = boot_id_});
+  // The commit is valid without the mark; only its loss would not be noticed.
+  if (!status.ok() && !mark_failed_) {
+    Log(LogLevel::kWarning, "store mark not written",
+        {{"error", status.message()}});
+  }
+  mark_failed_ = !status.ok();
 }
 
 void SqliteEngine::Loop() {
   MutexLock lock(queue_mutex_);
   for (;;) {
-    to_run_.wait(lock, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(queue_mutex_) {
-      return ending_ || !queue_.empty();
+    idle_ = queue_.empty() && tasks_.empty();
+    if (idle_) changed_.notify_all();
+    changed_.wait(lock, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(queue_mutex_) {
+      return ending_ || !queue_.empty() || !tasks_.empty();
     });
-    if (queue_.empty()) break;
+    if (queue_.empty() && ending_) break;
+    idle_ = false;
     const Jobs jobs = running_ = std::exchange(queue_, {});
+    const Task task = tasks_.empty() ? Task() : tasks_.front();
     lock.unlock();
     {
       const MutexLock state_lock(mutex_);
-      RunAll(jobs);
+      RunJobs(jobs);
     }
     lock.lock();
     // Close() may have called some.
@@ -117,74 +144,117 @@ void SqliteEngine::Loop() {
       lock.lock();
     }
     running_.clear();
-    idle_.notify_all();
+    changed_.notify_all();
+    lock.unlock();
+    bool more = true;
+    {
+      const MutexLock state_lock(mutex_);
+      if (task.step != nullptr) more = RunStep(task);
+      CheckpointIfDue();
+    }
+    lock.lock();
+    if (!more && !tasks_.empty()) tasks_.pop_front();
   }
   lock.unlock();
-  const MutexLock state_lock(mutex_);
-  writer_.reset();
-  sql_.reset();
+  {
+    const MutexLock state_lock(mutex_);
+    sql_.reset();
+  }
+  lock.lock();
+  ended_ = true;
+  changed_.notify_all();
 }
 
-void SqliteEngine::End() {
-  const MutexLock lock(queue_mutex_);
+bool SqliteEngine::End() {
+  MutexLock lock(queue_mutex_);
   ending_ = true;
-  to_run_.notify_one();
+  tasks_.clear();
+  changed_.notify_all();
+  const auto has_ended = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(queue_mutex_) {
+    return ended_;
+  };
+  if (!closed_by_.has_value()) {
+    changed_.wait(lock, has_ended);
+    return true;
+  }
+  return changed_.wait_until(
+      lock,
+      std::max(*closed_by_, SteadyNow()) + absl::ToChronoNanoseconds(kLastSync),
+      has_ended);
 }
 
 void SqliteEngine::Start(Job job, Done done) {
-  auto waiting = std::make_shared<Waiting>();
-  waiting->job = std::move(job);
-  waiting->done = std::move(done);
-  Enqueue(waiting);
-}
-
-absl::Status SqliteEngine::Run(Job job) {
-  auto waiting = std::make_shared<Waiting>();
-  waiting->job = std::move(job);
-  return Await(waiting);
-}
-
-absl::Status SqliteEngine::RunAlone(LoneJob job) {
-  auto waiting = std::make_shared<Waiting>();
-  waiting->alone = std::move(job);
-  return Await(waiting);
-}
-
-absl::Status SqliteEngine::Await(const std::shared_ptr<Waiting>& waiting) {
-  // Shared, because set_value() may still run when get() has returned.
-  const auto result = std::make_shared<std::promise<absl::Status>>();
-  waiting->done = [result](const absl::Status& s) { result->set_value(s); };
-  Enqueue(waiting);
-  return result->get_future().get();
-}
-
-void SqliteEngine::Enqueue(const std::shared_ptr<Waiting>& waiting) {
   absl::Status closed;
   {
     const MutexLock lock(queue_mutex_);
     closed = closed_;
-    if (closed.ok()) queue_.push_back(waiting);
-    to_run_.notify_one();
+    if (closed.ok()) {
+      queue_.push_back(std::make_shared<Waiting>(
+          Waiting{std::move(job), std::move(done), {}}));
+    }
+    changed_.notify_all();
   }
-  if (!closed.ok()) waiting->done(closed);
+  if (!closed.ok()) done(closed);
+}
+
+absl::Status SqliteEngine::Run(Job job) {
+  // Shared, because set_value() may still run when get() has returned.
+  const auto result = std::make_shared<std::promise<absl::Status>>();
+  Start(std::move(job),
+        [result](const absl::Status& s) { result->set_value(s); });
+  return result->get_future().get();
+}
+
+void SqliteEngine::AddTask(Task task) {
+  const MutexLock lock(queue_mutex_);
+  if (!closed_.ok() || ending_) return;
+  tasks_.push_back(std::move(task));
+  changed_.notify_all();
+}
+
+void SqliteEngine::AwaitTasks() {
+  MutexLock lock(queue_mutex_);
+  changed_.wait(lock, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(queue_mutex_) {
+    return ended_ || (idle_ && queue_.empty() && tasks_.empty());
+  });
 }
 
 absl::Status SqliteEngine::Read(
-    absl::FunctionRef<absl::Status(Sql&, const StoreState&)> read) {
+    absl::FunctionRef<absl::Status(Sql&, const TableRows&)> read) {
   const MutexLock lock(mutex_);
-  return read(*sql_, state_);
+  // A transaction, so that all reads see one state of the database.
+  absl::Status status = sql_->Run("BEGIN");
+  if (!status.ok()) return status;
+  const absl::StatusOr<StoreRow> row = ReadStoreRow(*sql_);
+  status = row.status();
+  if (status.ok()) {
+    const MutexLock state_lock(queue_mutex_);
+    if (row->Checksum() != row_.Checksum()) {
+      status = sql_->Damaged("was changed by another process");
+    }
+  }
+  if (status.ok()) {
+    const absl::StatusOr<TableRows> tables = ReadTableRows(*sql_, *row);
+    status = tables.ok() ? read(*sql_, *tables) : tables.status();
+  }
+  status.Update(sql_->Run("END"));
+  if (status.ok()) return status;
+  KeepStoreLog(*sql_, true);
+  return WithRemedy(status, options_.path);
 }
 
 void SqliteEngine::Close(const absl::Status& why, SteadyInstant deadline) {
   MutexLock lock(queue_mutex_);
   if (closed_.ok()) closed_ = why;
-  const bool idle = idle_.wait_until(
+  closed_by_ = deadline;
+  tasks_.clear();
+  const bool idle = changed_.wait_until(
       lock, deadline, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(queue_mutex_) {
         return queue_.empty() && running_.empty();
       });
   if (idle) return;
   Log(LogLevel::kError, "the store does not answer; its calls are ended",
-      {{"path", path_}, {"calls", queue_.size() + running_.size()}});
+      {{"path", options_.path}, {"calls", queue_.size() + running_.size()}});
   std::vector<Done> abandoned;
   for (Jobs* jobs : {&running_, &queue_}) {
     for (const auto& job : *jobs) {
@@ -196,86 +266,116 @@ void SqliteEngine::Close(const absl::Status& why, SteadyInstant deadline) {
   lock.unlock();
   const absl::Status status =
       Error(absl::StatusCode::kUnavailable, "STORE_FAILED",
-            absl::StrCat(path_,
+            absl::StrCat(options_.path,
                          ": the disk did not answer before the server went"
                          " down; the change may have taken effect"));
   for (const Done& done : abandoned) done(status);
 }
 
-std::optional<TableHead> SqliteEngine::EndOf(const std::string& table) const {
+std::optional<TableRow> SqliteEngine::Find(const std::string& table) const {
   const MutexLock lock(queue_mutex_);
-  const auto found = ends_.find(table);
-  return found == ends_.end() ? std::nullopt : std::optional(found->second);
+  const auto found = tables_.find(table);
+  return found == tables_.end() ? std::nullopt : std::optional(found->second);
 }
 
-StoreCounters SqliteEngine::counters() const {
-  return {.commits = commits_.load(),
-          .commit_failures = commit_failures_.load(),
-          .last_commit_nanos = last_commit_nanos_.load()};
+uint64_t SqliteEngine::generation_floor() const {
+  const MutexLock lock(queue_mutex_);
+  return row_.generation_floor;
 }
 
-void SqliteEngine::RunAll(const Jobs& jobs) {
-  Jobs together;
-  for (const auto& waiting : jobs) {
-    if (waiting->job != nullptr) together.push_back(waiting);
-  }
-  if (!together.empty()) {
-    absl::Status status = Transact(together);
-    // A full disk may have room for the others, and a job may be refused for
-    // itself. An error of the disk is that of all jobs.
-    const bool apart =
-        together.size() > 1 && !status.ok() && !absl::IsUnavailable(status);
-    for (const auto& waiting : together) {
-      waiting->status = WriteError(apart ? Transact({&waiting, 1}) : status);
+SqliteEngine::Counters SqliteEngine::counters() const {
+  const MutexLock lock(queue_mutex_);
+  return counters_;
+}
+
+void SqliteEngine::RunJobs(const Jobs& jobs) {
+  if (jobs.empty()) return;
+  const absl::Status status = Transact([&](StoreTransaction& transaction) {
+    absl::Status all;
+    for (const auto& waiting : jobs) {
+      if (all.ok()) all = waiting->job(transaction);
     }
-  }
+    return all;
+  });
+  // A full disk may have room for the others, and a job may be refused for
+  // itself. An error of the disk is that of all jobs.
+  const bool apart =
+      jobs.size() > 1 && !status.ok() && !absl::IsUnavailable(status);
   for (const auto& waiting : jobs) {
-    if (waiting->alone != nullptr) {
-      waiting->status = waiting->alone({*sql_, *writer_, state_});
-    }
+    waiting->status = WriteError(apart ? Transact(waiting->job) : status);
   }
 }
 
-absl::Status SqliteEngine::Transact(
-    absl::Span<const std::shared_ptr<Waiting>> jobs) {
-  const SteadyInstant start = SteadyNow();
-  StoreTransaction transaction(*writer_, state_);
-  const absl::Status status = TryTransact(jobs, transaction);
+bool SqliteEngine::RunStep(const Task& task) {
+  bool finished = false;
+  const absl::Status status = Transact([&](StoreTransaction& transaction) {
+    const absl::StatusOr<bool> step = task.step(transaction);
+    finished = step.ok() && *step;
+    return step.status();
+  });
+  if (status.ok() && !finished) return true;
   if (!status.ok()) {
-    transaction.Undo();
-    commit_failures_.fetch_add(1);
-    return status;
+    Log(LogLevel::kWarning, "the store could not be compacted",
+        {{"error", status.message()}});
   }
-  commits_.fetch_add(1);
-  last_commit_nanos_.store(
-      static_cast<uint64_t>(absl::ToInt64Nanoseconds(ElapsedSince(start))));
-  floor_.store(state_.row.generation_floor);
+  if (task.done != nullptr) task.done(status);
+  return false;
+}
+
+// SQLite would do it within the commit that the log is full after, which is
+// then acknowledged later.
+void SqliteEngine::CheckpointIfDue() {
+  if (wal_pages_ < options_.checkpoint_pages) return;
+  wal_pages_ = 0;
+  const absl::Status status = sql_->Checkpoint(SQLITE_CHECKPOINT_PASSIVE);
+  if (!status.ok() && !checkpoint_failed_) {
+    Log(LogLevel::kWarning, "store checkpoint failed",
+        {{"error", status.message()}});
+  }
+  checkpoint_failed_ = !status.ok();
+}
+
+absl::Status SqliteEngine::Transact(Body body) {
+  StoreRow before;
   {
     const MutexLock lock(queue_mutex_);
-    for (const auto& [name, unused] : transaction.before()) {
-      const TableHead* const head = transaction.Find(name);
-      if (head == nullptr) {
-        ends_.erase(name);
+    before = row_;
+  }
+  StoreTransaction transaction(
+      *sql_, before, [this](const std::string& name) { return Find(name); });
+  absl::Status status = TryTransact(body, transaction);
+  const StoreRow& row = transaction.row();
+  {
+    const MutexLock lock(queue_mutex_);
+    if (!status.ok()) {
+      ++counters_.failures;
+      return status;
+    }
+    if (row.sequence == before.sequence) return status;
+    ++counters_.commits;
+    row_ = row;
+    for (const auto& [name, table] : transaction.changes()) {
+      if (table.has_value()) {
+        tables_.insert_or_assign(name, *table);
       } else {
-        ends_.insert_or_assign(name, *head);
+        tables_.erase(name);
       }
     }
   }
-  if (listener_.committed) listener_.committed(state_.row);
-  if (listener_.logged) listener_.logged(wal_pages_);
+  WriteMark(row);
   return status;
 }
 
-absl::Status SqliteEngine::TryTransact(
-    absl::Span<const std::shared_ptr<Waiting>> jobs,
-    StoreTransaction& transaction) {
-  const uint64_t before = state_.row.sequence;
+absl::Status SqliteEngine::TryTransact(Body body,
+                                       StoreTransaction& transaction) {
+  StoreRow& row = transaction.row();
+  const uint64_t before = row.sequence;
   if (unsettled_) {
     const absl::StatusOr<uint64_t> reached = Settle();
     if (!reached.ok()) return reached.status();
     if (*reached != before) {
       return Error(absl::StatusCode::kUnavailable, "STORE_FAILED",
-                   absl::StrCat(path_,
+                   absl::StrCat(options_.path,
                                 ": has a commit that was reported as"
                                 " failed: restart the server"));
     }
@@ -283,11 +383,13 @@ absl::Status SqliteEngine::TryTransact(
   }
   absl::Status status = sql_->Run("BEGIN IMMEDIATE");
   if (!status.ok()) return status;
-  ++state_.row.sequence;
-  for (const auto& waiting : jobs) {
-    if (status.ok()) status = waiting->job(transaction);
+  const int changes = sqlite3_total_changes(sql_->sql());
+  status = body(transaction);
+  if (status.ok() && sqlite3_total_changes(sql_->sql()) == changes) {
+    return sql_->Run("ROLLBACK");
   }
-  if (status.ok()) status = writer_->WriteStore(state_.row);
+  ++row.sequence;
+  if (status.ok()) status = WriteStoreRow(*sql_, row);
   if (status.ok()) status = sql_->Run("COMMIT");
   if (status.ok()) return status;
 

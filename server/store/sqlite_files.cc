@@ -7,7 +7,6 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <xxhash.h>
 
 #include <algorithm>
 #include <array>
@@ -20,6 +19,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "lpm/io/table_file.h"
 #include "server/base/error.h"
 #include "server/base/log.h"
 
@@ -35,19 +35,6 @@ constexpr char kHeader[] = "SQLite format 3";
 
 absl::Status Lost(absl::string_view message) {
   return Error(absl::StatusCode::kDataLoss, "STORE_CORRUPT", message);
-}
-
-// A new file survives a power loss only after its directory is synced.
-void SyncDirectoryOf(const std::string& path) {
-  const size_t slash = path.rfind('/');
-  const std::string directory = slash == std::string::npos ? "."
-                                : slash == 0               ? "/"
-                                             : path.substr(0, slash);
-  const int file = open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (file < 0) return;
-  // Some file systems do not support this; there is no alternative.
-  (void)fsync(file);
-  close(file);
 }
 
 constexpr char kMagic[] = "PlanBMk1";
@@ -66,7 +53,8 @@ struct Layout {
 static_assert(sizeof(Layout) == 64);
 
 uint64_t Checksum(const Layout& layout) {
-  return htole64(XXH3_64bits(&layout, offsetof(Layout, checksum)));
+  return htole64(Xxh3(
+      {reinterpret_cast<const char*>(&layout), offsetof(Layout, checksum)}, 0));
 }
 
 absl::Status SystemError(absl::string_view path, absl::string_view what) {
@@ -233,7 +221,7 @@ absl::StatusOr<std::unique_ptr<Sql>> OpenStoreDatabase(const std::string& path,
   }
   absl::Status status = sql.Run(absl::StrCat(
       "PRAGMA synchronous = ", StoreSyncName(sync),
-      // The SqliteBackground runs checkpoints.
+      // The engine runs checkpoints.
       "; PRAGMA wal_autocheckpoint = 0",
       // After a bulk load the log is truncated to this size. A log of this size
       // is kept, because overwriting a file syncs faster than growing it.
@@ -246,7 +234,6 @@ absl::StatusOr<std::unique_ptr<Sql>> OpenStoreDatabase(const std::string& path,
       "; PRAGMA mmap_size = 0",
       "; PRAGMA temp_store = MEMORY; PRAGMA cell_size_check = ON"));
   if (!status.ok()) return status;
-  if (create) SyncDirectoryOf(path);
   return opened;
 }
 

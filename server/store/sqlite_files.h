@@ -15,7 +15,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "server/store/sqlite_schema.h"
+#include "server/store/sqlite_rows.h"
 #include "server/store/sqlite_sql.h"
 #include "server/table/store.h"
 

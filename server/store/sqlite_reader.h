@@ -6,36 +6,20 @@
 #ifndef PLANB_SERVER_STORE_SQLITE_READER_H_
 #define PLANB_SERVER_STORE_SQLITE_READER_H_
 
-#include <cstdint>
 #include <vector>
 
-#include "absl/functional/function_ref.h"
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
-#include "server/store/sqlite_schema.h"
+#include "server/store/sqlite_rows.h"
 #include "server/store/sqlite_sql.h"
 #include "server/table/store.h"
 
 namespace planb::server {
 
-// Reads the state and verifies its checksums. Reads of each log only the last
-// entry. Errors: DATA_LOSS (STORE_CORRUPT); those of Sql.
-absl::StatusOr<StoreState> ReadStoreState(Sql& sql);
-
-// Reads all tables, ordered by name, and verifies them against `state`.
+// Reads all tables, ordered by name, and verifies them against `tables`.
 // Errors: DATA_LOSS (STORE_CORRUPT); those of Sql.
-// REQUIRES: `state` was read in the same transaction.
+// REQUIRES: `tables` was read in the same transaction.
 absl::StatusOr<std::vector<StoredTable>> ReadStoredTables(
-    Sql& sql, const StoreState& state);
-
-// DATA_LOSS (STORE_CORRUPT) with the file.
-absl::Status DamagedStore(const Sql& sql, absl::string_view what);
-
-// Calls `read` with each row. Its errors become those of DamagedStore().
-absl::Status ForEachRow(
-    Sql& sql, SqlStatement& statement,
-    absl::FunctionRef<absl::Status(const SqlStatement&)> read);
+    Sql& sql, const TableRows& tables);
 
 }  // namespace planb::server
 

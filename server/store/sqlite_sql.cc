@@ -131,9 +131,35 @@ absl::StatusOr<SqlStatement> Sql::Prepare(const std::string& text, bool kept) {
   return SqlStatement(raw);
 }
 
-absl::Status Sql::Checkpoint(int mode, int* log_pages, int* done_pages) {
+absl::StatusOr<SqlStatement*> Sql::Kept(absl::string_view text) {
+  auto found = kept_.find(text);
+  if (found == kept_.end()) {
+    absl::StatusOr<SqlStatement> statement =
+        Prepare(std::string(text), /*kept=*/true);
+    if (!statement.ok()) return statement.status();
+    found = kept_.emplace(text, *std::move(statement)).first;
+  }
+  return &found->second;
+}
+
+absl::Status Sql::ForEachRow(SqlStatement& statement, ReadRow read) {
+  while (true) {
+    const absl::StatusOr<bool> row = statement.Step();
+    if (!row.ok()) return row.status();
+    if (!*row) return absl::OkStatus();
+    const absl::Status status = read(statement);
+    if (!status.ok()) return Damaged(status.message());
+  }
+}
+
+absl::Status Sql::Damaged(absl::string_view what) const {
+  return Error(absl::StatusCode::kDataLoss, "STORE_CORRUPT",
+               absl::StrCat(path(), ": ", what));
+}
+
+absl::Status Sql::Checkpoint(int mode) {
   errno = 0;
-  if (sqlite3_wal_checkpoint_v2(sql(), nullptr, mode, log_pages, done_pages) !=
+  if (sqlite3_wal_checkpoint_v2(sql(), nullptr, mode, nullptr, nullptr) !=
       SQLITE_OK) {
     return SqlError(sql());
   }
@@ -147,28 +173,32 @@ absl::Status Sql::Sync() {
     if (file == nullptr || file->pMethods == nullptr) continue;
     const int code = file->pMethods->xSync(file, SQLITE_SYNC_NORMAL);
     if (code != SQLITE_OK) {
-      return Error(absl::StatusCode::kUnavailable, "STORE_FAILED",
-                   absl::StrCat(sqlite3_db_filename(sql(), "main"),
-                                ": cannot sync (SQLite error ", code, ")"));
+      return Error(
+          absl::StatusCode::kUnavailable, "STORE_FAILED",
+          absl::StrCat(path(), ": cannot sync (SQLite error ", code, ")"));
     }
   }
   return absl::OkStatus();
 }
 
 absl::StatusOr<int64_t> Sql::Integer(const std::string& text) {
-  absl::StatusOr<SqlStatement> statement = Prepare(text);
-  if (!statement.ok()) return statement.status();
-  const absl::StatusOr<bool> row = statement->Step();
-  if (!row.ok()) return row.status();
-  return *row ? statement->Integer(0) : 0;
+  int64_t value = 0;
+  absl::Status status = ForEach(text, [&value](const SqlStatement& row) {
+    value = row.Integer(0);
+    return absl::OkStatus();
+  });
+  if (!status.ok()) return status;
+  return value;
 }
 
 absl::StatusOr<std::string> Sql::Text(const std::string& text) {
-  absl::StatusOr<SqlStatement> statement = Prepare(text);
-  if (!statement.ok()) return statement.status();
-  const absl::StatusOr<bool> row = statement->Step();
-  if (!row.ok()) return row.status();
-  return *row ? std::string(statement->Bytes(0)) : "";
+  std::string value;
+  absl::Status status = ForEach(text, [&value](const SqlStatement& row) {
+    value = std::string(row.Bytes(0));
+    return absl::OkStatus();
+  });
+  if (!status.ok()) return status;
+  return value;
 }
 
 }  // namespace planb::server

@@ -9,9 +9,12 @@
 #include <sqlite3.h>
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
+#include <utility>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -47,9 +50,6 @@ class SqlStatement {
   // True if there is a row. Its columns can be read until the next Step().
   // After false or an error the statement can be run again.
   absl::StatusOr<bool> Step();
-
-  // Discards the remaining rows.
-  void Reset() { sqlite3_reset(statement_.get()); }
 
   int64_t Integer(int column) const {
     return sqlite3_column_int64(statement_.get(), column);
@@ -108,14 +108,29 @@ class Sql {
   absl::StatusOr<int64_t> Integer(const std::string& text);
   absl::StatusOr<std::string> Text(const std::string& text);
 
-  // `text` is one statement. Set `kept` if it will be run many times.
-  absl::StatusOr<SqlStatement> Prepare(const std::string& text,
-                                       bool kept = false);
+  // Runs one statement that returns no rows. It is kept prepared.
+  template <typename... Values>
+  absl::Status Change(const char* text, const Values&... values) {
+    const absl::StatusOr<SqlStatement*> statement = Kept(text);
+    return statement.ok() ? (*statement)->Run(values...) : statement.status();
+  }
 
-  // `mode` is one of SQLITE_CHECKPOINT_*. Stores the length of the log, and how
-  // much of it is in the database, unless the pointers are nullptr.
-  absl::Status Checkpoint(int mode, int* log_pages = nullptr,
-                          int* done_pages = nullptr);
+  // Calls `read` with each row of a query. Its errors become Damaged().
+  using ReadRow = absl::FunctionRef<absl::Status(const SqlStatement&)>;
+  template <typename... Values>
+  absl::Status ForEach(const std::string& text, ReadRow read,
+                       const Values&... values) {
+    absl::StatusOr<SqlStatement> statement = Prepare(text, /*kept=*/false);
+    if (!statement.ok()) return statement.status();
+    statement->BindAll(values...);
+    return ForEachRow(*statement, read);
+  }
+
+  // DATA_LOSS (STORE_CORRUPT) with the file.
+  absl::Status Damaged(absl::string_view what) const;
+
+  // `mode` is one of SQLITE_CHECKPOINT_*.
+  absl::Status Checkpoint(int mode);
 
   // Syncs the database and its write-ahead log, with what a process wrote that
   // died before it synced. REQUIRES: the database was read.
@@ -124,6 +139,7 @@ class Sql {
   bool InTransaction() const { return sqlite3_get_autocommit(sql()) == 0; }
 
   sqlite3* sql() const { return sql_.get(); }
+  const char* path() const { return sqlite3_db_filename(sql(), "main"); }
 
  private:
   struct Close {
@@ -132,7 +148,13 @@ class Sql {
 
   explicit Sql(sqlite3* sql) : sql_(sql) {}
 
+  // `text` is one statement. `kept`: it will be run many times.
+  absl::StatusOr<SqlStatement> Prepare(const std::string& text, bool kept);
+  absl::StatusOr<SqlStatement*> Kept(absl::string_view text);
+  absl::Status ForEachRow(SqlStatement& statement, ReadRow read);
+
   std::unique_ptr<sqlite3, Close> sql_;
+  std::map<std::string, SqlStatement, std::less<>> kept_;  // by their text
 };
 
 // The error of the last call on `sql`. REQUIRES: errno is as that call left it.

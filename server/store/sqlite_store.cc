@@ -3,11 +3,9 @@
 #include "server/store/sqlite_store.h"
 
 #include <algorithm>
-#include <filesystem>
+#include <limits>
+#include <map>
 #include <optional>
-#include <random>
-#include <system_error>
-#include <thread>
 #include <utility>
 
 #include "absl/base/internal/raw_logging.h"
@@ -15,57 +13,17 @@
 #include "absl/strings/str_cat.h"
 #include "base/mutex.h"
 #include "lpm/io/table_file.h"
-#include "server/base/error.h"
 #include "server/base/log.h"
-#include "server/store/sqlite_background.h"
-#include "server/store/sqlite_files.h"
 #include "server/store/sqlite_reader.h"
-#include "server/store/sqlite_schema.h"
-#include "server/store/sqlite_sql.h"
 #include "server/store/store_entry.h"
+#include "server/store/store_snapshot.h"
 
 namespace planb::server {
 namespace {
 
-// How long the destructor waits for the disk after Close().
-constexpr absl::Duration kLastSync = absl::Seconds(5);
-
 // Batches of one call are one entry, up to this size.
 constexpr size_t kEntryBytes = 16 << 20;
 constexpr size_t kGenerationBytes = 8;
-
-uint64_t RandomId() {
-  std::random_device random;
-  return uint64_t{random()} << 32 | random();
-}
-
-// Writes the mark after each commit. Thread-compatible.
-class MarkWriter {
- public:
-  MarkWriter(CommitWatermark mark, StoreSync sync)
-      : mark_(std::move(mark)), synced_(sync == StoreSync::kFull) {}
-
-  const CommitWatermark& mark() const { return mark_; }
-
-  void Write(const StoreRow& store) {
-    const absl::Status status = mark_.Write({.store_id = store.store_id,
-                                             .sequence = store.sequence,
-                                             .synced = synced_,
-                                             .boot_id = boot_id_});
-    // The commit is valid without the mark; only its loss would not be noticed.
-    if (!status.ok() && !failed_) {
-      Log(LogLevel::kWarning, "store mark not written",
-          {{"error", status.message()}});
-    }
-    failed_ = !status.ok();
-  }
-
- private:
-  CommitWatermark mark_;
-  const bool synced_;
-  const std::string boot_id_ = CurrentBootId();
-  bool failed_ = false;
-};
 
 // The entries of batches, without the generation at their beginning, and the
 // generations that their deltas name.
@@ -89,193 +47,133 @@ std::vector<Entry> MakeEntries(absl::Span<const AcceptedBatch> batches) {
 }
 
 // Completes the entry with the generation after it and appends it.
-absl::Status AppendEntry(Entry& entry, SqliteWriter& writer, TableHead& head) {
+absl::Status AppendEntry(Entry& entry, Sql& sql, TableRow& row) {
   for (const auto& [previous, generation] : entry.steps) {
-    if (previous != head.generation) {
+    if (previous != row.end_generation) {
       return absl::InternalError(
           absl::StrCat("a batch changes generation ", previous, " of table ",
-                       head.row.name, ", which is at ", head.generation));
+                       row.name, ", which is at ", row.end_generation));
     }
-    head.generation = generation;
+    row.end_generation = generation;
   }
   std::string generation;
-  AppendLittle(head.generation, generation);
+  AppendLittle(row.end_generation, generation);
   entry.bytes.replace(0, kGenerationBytes, generation);
-  return writer.Append(entry.bytes, head);
+  return WriteEntry(sql, entry.bytes, row);
 }
+
+// Replaces the log of a table by a snapshot, a part in each transaction.
+class SnapshotWriter {
+ public:
+  SnapshotWriter(TableRow before, uint64_t number, TableVersion version)
+      : before_(std::move(before)),
+        row_(before_),
+        source_(before_.name, std::move(version)) {
+    row_.generation = source_.version().generation;
+    row_.snapshot = row_.snapshot_checksum = number;
+    row_.parts = row_.snapshot_bytes = 0;
+    row_.first = before_.next;
+    row_.base = before_.chain;
+  }
+
+  // True when the snapshot has taken the log's place.
+  absl::StatusOr<bool> Step(StoreTransaction& transaction) {
+    const absl::StatusOr<std::string> part = source_.Next();
+    if (!part.ok()) return part.status();
+    absl::Status status;
+    if (!part->empty()) {
+      row_.snapshot_checksum = Xxh3(*part, row_.snapshot_checksum);
+      row_.snapshot_bytes += part->size();
+      status = WritePart(transaction.sql(), row_.snapshot, row_.parts++, *part);
+    } else if (const auto now = transaction.Find(row_.name);
+               // It may have been deleted meanwhile, and created again.
+               now.has_value() && now->id == before_.id &&
+               now->first == before_.first && now->base == before_.base) {
+      row_.next = now->next;
+      row_.chain = now->chain;
+      row_.end_generation = now->end_generation;
+      row_.log_bytes = now->log_bytes - before_.log_bytes;
+      status = WriteTableRow(transaction.sql(), row_);
+      transaction.Put(row_.name, row_);
+    }
+    if (!status.ok()) return status;
+    return part->empty();
+  }
+
+ private:
+  const TableRow before_;
+  TableRow row_;
+  SnapshotSource source_;
+};
 
 }  // namespace
 
-// What the threads use.
-struct SqliteStore::Core {
-  Core(SqliteStoreOptions o, CommitWatermark m)
-      : options(std::move(o)), mark(std::move(m), options.sync) {}
-
-  absl::Status Start();
-  void Listen();
-
-  const SqliteStoreOptions options;
-  MarkWriter mark;  // of the engine's thread
-  std::unique_ptr<SqliteEngine> engine;
-  std::unique_ptr<SqliteBackground> background;
-  std::thread writer_thread, background_thread;
-
+struct SqliteStore::Snapshots {
   Mutex mutex;
-  CondVar ended_changed;
-  bool ended ABSL_GUARDED_BY(mutex) = false;  // both threads, or nearly
-  std::optional<SteadyInstant> closed_by ABSL_GUARDED_BY(mutex);
+  uint64_t next ABSL_GUARDED_BY(mutex) = 0;
+  // The bytes of log from which each table may be offered. A table may not
+  // while its snapshot is being written.
+  std::map<std::string, uint64_t> from_bytes ABSL_GUARDED_BY(mutex);
+  uint64_t written ABSL_GUARDED_BY(mutex) = 0;
+  uint64_t failures ABSL_GUARDED_BY(mutex) = 0;
 };
 
 absl::StatusOr<std::unique_ptr<SqliteStore>> SqliteStore::Open(
     SqliteStoreOptions options) {
-  const std::string path = options.path;
-  absl::StatusOr<CommitWatermark> mark =
-      CommitWatermark::Open(StoreMarkPath(path));
-  if (!mark.ok()) return mark.status();
-  auto core = std::make_shared<Core>(std::move(options), *std::move(mark));
-  if (absl::Status s = core->Start(); !s.ok()) return WithRemedy(s, path);
-  core->Listen();
-  core->background_thread = std::thread([core] {
-    core->background->Loop();
-    core->engine->End();
-  });
-  core->writer_thread = std::thread([core] {
-    core->engine->Loop();
-    const MutexLock lock(core->mutex);
-    core->ended = true;
-    core->ended_changed.notify_all();
-  });
-  return std::unique_ptr<SqliteStore>(new SqliteStore(std::move(core)));
+  auto engine = SqliteEngine::Open(std::move(options));
+  if (!engine.ok()) return engine.status();
+  return std::unique_ptr<SqliteStore>(new SqliteStore(*std::move(engine)));
 }
 
-absl::Status SqliteStore::Core::Start() {
-  const std::string& path = options.path;
-  auto record = mark.mark().Read();
-  if (!record.ok()) return record.status();
-  // Without a commit there is nothing that may be lost.
-  if (record->has_value() && (*record)->sequence == 0) record->reset();
-  if (absl::Status s = CheckStoreFiles(path, *record); !s.ok()) return s;
-
-  auto sql = OpenStoreDatabase(path, options.sync, options.vfs);
-  if (!sql.ok()) return sql.status();
-  absl::Status prepared = PrepareStoreSchema(**sql, {.store_id = RandomId()});
-  if (!prepared.ok()) return prepared;
-
-  auto state = ReadStoreState(**sql);
-  if (!state.ok()) return state.status();
-  const StoreRow store = state->row;
-  if (absl::Status s = CheckStoreMark(path, *record, store); !s.ok()) return s;
-  const auto last_snapshot = (*sql)->Integer("SELECT max(id) FROM snapshots");
-  if (!last_snapshot.ok()) return last_snapshot.status();
-  auto beside = OpenStoreDatabase(path, options.sync, options.vfs);
-  if (!beside.ok()) return beside.status();
-  // The process before may have died between a write and its sync. What is
-  // served is durable, and the mark names no commit that a power loss takes. A
-  // new store that syncs at checkpoints only keeps at least its id.
-  if (options.sync != StoreSync::kOff) {
-    if (absl::Status s = (*sql)->Sync(); !s.ok()) return s;
-  }
-  mark.Write(store);
-  KeepStoreLog(**sql, false);
-  auto made = SqliteEngine::Create(path, *std::move(sql), *std::move(state));
-  if (!made.ok()) return made.status();
-  engine = *std::move(made);
-  background = std::make_unique<SqliteBackground>(
-      *engine, *std::move(beside),
-      SqliteBackground::Options{
-          .checkpoint_pages = options.checkpoint_pages,
-          .log_bytes = options.log_bytes,
-          .next_snapshot =
-              (static_cast<uint64_t>(*last_snapshot) >> kPartBits) + 1});
-  return absl::OkStatus();
-}
-
-void SqliteStore::Core::Listen() {
-  engine->Listen(
-      {.committed = [this](const StoreRow& store) { mark.Write(store); },
-       .logged = [this](int64_t pages) { background->Logged(pages); }});
+SqliteStore::SqliteStore(std::shared_ptr<SqliteEngine> engine)
+    : engine_(std::move(engine)),
+      snapshots_(std::make_shared<Snapshots>()),
+      thread_([engine = engine_] { engine->Loop(); }) {
+  const MutexLock lock(snapshots_->mutex);
+  snapshots_->next = engine_->last_snapshot() + 1;
 }
 
 SqliteStore::~SqliteStore() {
-  // The background ends the engine, which runs its last job.
-  core_->background->End();
-  bool ended = true;
-  {
-    MutexLock lock(core_->mutex);
-    const auto has_ended = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(
-                               core_->mutex) { return core_->ended; };
-    if (core_->closed_by.has_value()) {
-      ended = core_->ended_changed.wait_until(
-          lock,
-          std::max(*core_->closed_by, SteadyNow()) +
-              absl::ToChronoNanoseconds(kLastSync),
-          has_ended);
-    } else {
-      core_->ended_changed.wait(lock, has_ended);
-    }
-  }
-  if (ended) {
-    core_->background_thread.join();
-    core_->writer_thread.join();
+  if (engine_->End()) {
+    thread_.join();
     return;
   }
   Log(LogLevel::kError, "the store does not answer; it is left as it is",
       {{"path", path()}});
-  core_->background_thread.detach();
-  core_->writer_thread.detach();
+  thread_.detach();
 }
 
-const std::string& SqliteStore::path() const { return core_->options.path; }
+const std::string& SqliteStore::path() const { return engine_->options().path; }
 
-StoreSync SqliteStore::sync() const { return core_->options.sync; }
+StoreSync SqliteStore::sync() const { return engine_->options().sync; }
 
 absl::StatusOr<std::vector<StoredTable>> SqliteStore::Load() {
-  std::vector<StoredTable> tables;
-  const auto read_all = [&](Sql& sql, const StoreState& known) -> absl::Status {
-    const auto state = ReadStoreState(sql);
-    if (!state.ok()) return state.status();
-    if (state->row.Checksum() != known.row.Checksum()) {
-      return DamagedStore(sql, "was changed by another process");
-    }
-    auto read = ReadStoredTables(sql, *state);
-    if (!read.ok()) return read.status();
-    tables = *std::move(read);
-    return absl::OkStatus();
-  };
+  std::vector<StoredTable> stored;
   const absl::Status status =
-      core_->engine->Read([&](Sql& sql, const StoreState& known) {
-        // A transaction, so that all reads see one state of the database.
-        absl::Status begun = sql.Run("BEGIN");
-        if (!begun.ok()) return begun;
-        absl::Status all = read_all(sql, known);
-        all.Update(sql.Run("END"));
-        if (!all.ok()) KeepStoreLog(sql, true);
-        return all;
+      engine_->Read([&stored](Sql& sql, const TableRows& rows) {
+        auto read = ReadStoredTables(sql, rows);
+        if (read.ok()) stored = *std::move(read);
+        return read.status();
       });
-  if (!status.ok()) return WithRemedy(status, path());
+  if (!status.ok()) return status;
   // Not before all rows are verified: a damaged key looks like a leftover.
-  core_->background->Sweep();
-  return tables;
+  Sweep();
+  return stored;
 }
 
 absl::StatusOr<uint64_t> SqliteStore::CreateTable(const std::string& name,
                                                   uint64_t generation,
                                                   const FibOptions& fib) {
-  const absl::Status status = core_->engine->Run(
+  const absl::Status status = engine_->Run(
       [name, generation, fib](StoreTransaction& transaction) -> absl::Status {
-        ABSL_RAW_CHECK(transaction.Find(name) == nullptr,
+        ABSL_RAW_CHECK(!transaction.Find(name).has_value(),
                        "the table is not stored yet");
-        const auto id = transaction.writer().FreeTableId(transaction.state());
-        if (!id.ok()) return id.status();
-        TableHead head = {.row = {.id = *id,
-                                  .name = name,
-                                  .generation = generation,
-                                  .prefix_lengths = fib.prefix_lengths},
-                          .generation = generation};
-        head.chain = head.row.base = HashFields("log", *id, name, generation);
-        absl::Status written = transaction.writer().WriteTable(head.row);
-        if (written.ok()) transaction.Put(std::move(head));
-        return written;
+        absl::StatusOr<TableRow> row =
+            NewTableRow(transaction.sql(), name, generation);
+        if (!row.ok()) return row.status();
+        row->prefix_lengths = fib.prefix_lengths;
+        transaction.Put(name, *row);
+        return WriteTableRow(transaction.sql(), *row);
       });
   if (!status.ok()) return status;
   return 0;
@@ -283,22 +181,22 @@ absl::StatusOr<uint64_t> SqliteStore::CreateTable(const std::string& name,
 
 absl::Status SqliteStore::DeleteTable(const std::string& name, uint64_t /*id*/,
                                       uint64_t generation) {
-  const absl::Status status = core_->engine->Run(
+  const absl::Status status = engine_->Run(
       [name, generation](StoreTransaction& transaction) -> absl::Status {
-        const TableHead* const head = transaction.Find(name);
-        ABSL_RAW_CHECK(head != nullptr, "the table is stored");
-        absl::Status deleted = transaction.writer().DeleteTable(head->row.id);
-        if (!deleted.ok()) return deleted;
-        transaction.Erase(name);
-        transaction.RaiseFloor(generation);
-        return deleted;
+        const std::optional<TableRow> row = transaction.Find(name);
+        ABSL_RAW_CHECK(row.has_value(), "the table is stored");
+        uint64_t& floor = transaction.row().generation_floor;
+        floor = std::max(floor, generation);
+        transaction.Put(name, std::nullopt);
+        return transaction.sql().Change("DELETE FROM tables WHERE id = ?",
+                                        row->id);
       });
-  if (status.ok()) core_->background->Sweep();
+  if (status.ok()) Sweep();
   return status;
 }
 
 uint64_t SqliteStore::generation_floor() const {
-  return core_->engine->generation_floor();
+  return engine_->generation_floor();
 }
 
 void SqliteStore::StartAppend(const std::string& table, uint64_t /*id*/,
@@ -306,17 +204,16 @@ void SqliteStore::StartAppend(const std::string& table, uint64_t /*id*/,
                               absl::Span<const AcceptedBatch> batches,
                               Done done) {
   if (batches.empty()) return done(absl::OkStatus());
-  core_->engine->Start(
+  engine_->Start(
       [table, entries = MakeEntries(batches)](
           StoreTransaction& transaction) mutable -> absl::Status {
-        const TableHead* const head = transaction.Find(table);
-        ABSL_RAW_CHECK(head != nullptr, "the table is stored");
-        TableHead next = *head;
+        std::optional<TableRow> row = transaction.Find(table);
+        ABSL_RAW_CHECK(row.has_value(), "the table is stored");
         for (Entry& entry : entries) {
-          absl::Status status = AppendEntry(entry, transaction.writer(), next);
+          absl::Status status = AppendEntry(entry, transaction.sql(), *row);
           if (!status.ok()) return status;
         }
-        transaction.Put(std::move(next));
+        transaction.Put(table, std::move(row));
         return absl::OkStatus();
       },
       std::move(done));
@@ -324,26 +221,50 @@ void SqliteStore::StartAppend(const std::string& table, uint64_t /*id*/,
 
 void SqliteStore::OfferSnapshot(const std::string& table, uint64_t /*id*/,
                                 absl::FunctionRef<TableVersion()> version) {
-  core_->background->OfferSnapshot(table, version);
+  const std::optional<TableRow> end = engine_->Find(table);
+  const uint64_t log_bytes = engine_->options().log_bytes;
+  if (!end.has_value() ||
+      end->log_bytes <= std::max(log_bytes, end->snapshot_bytes / 2)) {
+    return;
+  }
+  uint64_t number;
+  {
+    const MutexLock lock(snapshots_->mutex);
+    uint64_t& from = snapshots_->from_bytes[table];
+    if (end->log_bytes < from) return;
+    from = std::numeric_limits<uint64_t>::max();
+    number = snapshots_->next++;
+  }
+  const auto writer = std::make_shared<SnapshotWriter>(*end, number, version());
+  engine_->AddTask(
+      {.step = [writer](StoreTransaction& t) { return writer->Step(t); },
+       .done =
+           [snapshots = snapshots_, table,
+            again = end->log_bytes + log_bytes](const absl::Status& status) {
+             const MutexLock lock(snapshots->mutex);
+             ++(status.ok() ? snapshots->written : snapshots->failures);
+             // After a failure not again at once.
+             snapshots->from_bytes[table] = status.ok() ? 0 : again;
+           }});
+  Sweep();
+}
+
+void SqliteStore::Sweep() {
+  engine_->AddTask(
+      {.step = [](StoreTransaction& t) { return DeleteLeftovers(t.sql()); }});
 }
 
 void SqliteStore::Close(const absl::Status& why, SteadyInstant deadline) {
-  {
-    const MutexLock lock(core_->mutex);
-    core_->closed_by = deadline;
-  }
-  core_->background->Pause();
-  core_->engine->Close(why, deadline);
+  engine_->Close(why, deadline);
 }
 
-void SqliteStore::AwaitBackground() { core_->background->AwaitIdle(); }
+void SqliteStore::AwaitBackground() { engine_->AwaitTasks(); }
 
 StoreCounters SqliteStore::counters() const {
-  StoreCounters counters = core_->engine->counters();
-  core_->background->AddTo(counters);
-  counters.wal_bytes = StoreFileBytes(absl::StrCat(path(), "-wal"));
-  counters.database_bytes = StoreFileBytes(path());
-  return counters;
+  const SqliteEngine::Counters engine = engine_->counters();
+  const MutexLock lock(snapshots_->mutex);
+  return {engine.commits, engine.failures, snapshots_->written,
+          snapshots_->failures};
 }
 
 }  // namespace planb::server

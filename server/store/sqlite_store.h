@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
@@ -19,21 +20,16 @@
 
 namespace planb::server {
 
-struct SqliteStoreOptions {
-  std::string path;
-  StoreSync sync = StoreSync::kFull;
-  // The number of 4-KiB pages in the write-ahead log that starts a checkpoint
-  // in the background.
-  int64_t checkpoint_pages = 4000;
-  // A table's log with more bytes than this, and than half its snapshot, is
-  // replaced by a snapshot.
-  uint64_t log_bytes = 16 << 20;
-  // A VFS registered with SQLite, for tests of failing disks.
-  std::string vfs;
+// For tests. A plain value.
+struct StoreCounters {
+  uint64_t commits = 0;  // transactions, including those that create tables
+  uint64_t commit_failures = 0;
+  uint64_t snapshots = 0;
+  uint64_t snapshot_failures = 0;
 };
 
-// Owns two connections to the database and the two threads that use them: one
-// writes what all others append, one works in the background. Thread-safe.
+// Owns the connection to the database, and the thread that writes what all
+// others append. Thread-safe.
 class SqliteStore final : public Store {
  public:
   // Creates the file if it is absent; its directory must exist. The store also
@@ -45,7 +41,7 @@ class SqliteStore final : public Store {
       SqliteStoreOptions options);
 
   // Moves the write-ahead log into the database. After Close() it gives up if
-  // the disk takes longer than some seconds, and leaves the threads behind.
+  // the disk takes longer than some seconds, and leaves the thread behind.
   ~SqliteStore() override;
 
   absl::string_view kind() const override { return "sqlite"; }
@@ -68,19 +64,25 @@ class SqliteStore final : public Store {
                      absl::FunctionRef<TableVersion()> version) override;
   void Close(const absl::Status& why, SteadyInstant deadline) override;
 
-  // Waits until nothing is left to do in the background.
+  // Waits until no snapshot, sweep or checkpoint is left to do.
   void AwaitBackground();
 
   // Does not wait for a transaction.
   StoreCounters counters() const;
 
  private:
-  struct Core;
+  // What the tasks that write snapshots share.
+  struct Snapshots;
 
-  explicit SqliteStore(std::shared_ptr<Core> core) : core_(std::move(core)) {}
+  explicit SqliteStore(std::shared_ptr<SqliteEngine> engine);
 
-  // The threads share it, so that it outlives this if they are left behind.
-  const std::shared_ptr<Core> core_;
+  // Deletes leftovers, soon.
+  void Sweep();
+
+  // The thread shares it, so that it outlives this if it is left behind.
+  const std::shared_ptr<SqliteEngine> engine_;
+  const std::shared_ptr<Snapshots> snapshots_;
+  std::thread thread_;
 };
 
 }  // namespace planb::server

@@ -138,7 +138,7 @@ TEST(SqliteStore, LargeTableComesAndGoes) {
   EXPECT_EQ(store->generation_floor(), 1U);
   // The space of a deleted table is reused.
   store->AwaitBackground();
-  const uint64_t bytes = store->counters().database_bytes;
+  const uint64_t bytes = StoreFileBytes(path);
   ASSERT_TRUE(store->CreateTable("default", 1).ok());
   ASSERT_TRUE(store->Append("default", {Batch(2, routes)}).ok());
   store.reset();
@@ -362,10 +362,8 @@ TEST(SqliteStore, LogIsBounded) {
   for (NextHopId i = 1; i <= 3000; ++i) {
     ASSERT_TRUE(
         store->Append("default", {Batch(i, {MakeRoute("::/0", i)})}).ok());
-    most = std::max(most, store->counters().wal_bytes);
+    most = std::max(most, StoreFileBytes(path + "-wal"));
   }
-  EXPECT_GT(store->counters().checkpoints, 0U);
-  EXPECT_EQ(store->counters().checkpoint_failures, 0U);
   EXPECT_LT(most, 3000 * 2 * 4096 / 4);
 }
 
@@ -379,9 +377,6 @@ TEST(SqliteStore, CountsCommits) {
   const StoreCounters counters = store->counters();
   EXPECT_EQ(counters.commits, 2U);
   EXPECT_EQ(counters.commit_failures, 0U);
-  EXPECT_GT(counters.last_commit_nanos, 0U);
-  EXPECT_GT(counters.wal_bytes, 0U);
-  EXPECT_GT(counters.database_bytes, 0U);
 }
 
 TEST(SqliteStore, TablesCommitFromManyThreads) {

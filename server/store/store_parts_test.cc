@@ -17,7 +17,7 @@
 #include "lpm/synthetic/synthetic.h"
 #include "server/base/error.h"
 #include "server/store/sqlite_files.h"
-#include "server/store/sqlite_schema.h"
+#include "server/store/sqlite_rows.h"
 #include "server/store/store_entry.h"
 #include "server/store/store_snapshot.h"
 #include "server/testing/small_store.h"
@@ -205,20 +205,20 @@ TEST(SqliteSchema, ChecksumsCoverEveryField) {
     ++(other.*field);
     EXPECT_NE(other.Checksum(), store.Checksum());
   }
-  const TableHead head = {.row = {.id = 1, .name = "a"}};
-  std::vector<TableHead> others(11, head);
-  others[0].row.id++;
-  others[1].row.name = "ab";
-  others[2].row.generation++;
-  others[3].row.snapshot++;
-  others[4].row.parts++;
-  others[5].row.snapshot_checksum++;
-  others[6].row.first++;
-  others[7].row.base++;
+  const TableRow head = {.id = 1, .name = "a"};
+  std::vector<TableRow> others(11, head);
+  others[0].id++;
+  others[1].name = "ab";
+  others[2].generation++;
+  others[3].snapshot++;
+  others[4].parts++;
+  others[5].snapshot_checksum++;
+  others[6].first++;
+  others[7].base++;
   others[8].next++;
   others[9].chain++;
-  others[10].row.prefix_lengths = true;
-  for (const TableHead& other : others) {
+  others[10].prefix_lengths = true;
+  for (const TableRow& other : others) {
     EXPECT_NE(other.Checksum(), head.Checksum());
   }
 }

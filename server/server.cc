@@ -391,9 +391,11 @@ class ServerImpl final : public Server {
   // Of the server's own addresses, of its store and of its collector.
   std::vector<TlsReloader*> TlsReloaders() const {
     std::vector<TlsReloader*> all;
+    TableFeed* const feed =
+        options_.store == nullptr ? nullptr : options_.store->feed();
     for (TlsReloader* const each :
          {tls_ == nullptr ? nullptr : &tls_->reloader(),
-          options_.store == nullptr ? nullptr : options_.store->tls(),
+          feed == nullptr ? nullptr : feed->tls(),
           options_.otlp == nullptr ? nullptr : options_.otlp->tls()}) {
       if (each != nullptr) all.push_back(each);
     }

@@ -17,7 +17,7 @@ namespace {
 // cancelled call, and its callback interface costs lookups (TableService).
 constexpr absl::Duration kCancelPollInterval = absl::Milliseconds(100);
 // How often a call that waits for other servers reads their reports. All such
-// calls share what was read within Store::kReplicasAge.
+// calls share what was read within ReplicatedLog::kReplicasAge.
 constexpr absl::Duration kReplicasPause = absl::Milliseconds(15);
 
 // Waits until `generation`, which is visible here, is so on others. The batch
@@ -32,7 +32,8 @@ absl::Status AwaitReplicas(const grpc::ServerContext& call, uint32_t wanted,
   };
   for (;;) {
     const bool last = SteadyNow() >= until;
-    const auto replicas = table.options().store->Replicas(Store::kReplicasAge);
+    const auto replicas = table.options().store->replicated()->Replicas(
+        ReplicatedLog::kReplicasAge);
     size_t behind = 0;
     size_t reached = 1;  // this server, which may not have reported it yet
     if (replicas.ok()) {
@@ -42,7 +43,7 @@ absl::Status AwaitReplicas(const grpc::ServerContext& call, uint32_t wanted,
         // Another table of that name may have any generation.
         const bool reaches = visible != replica.visible.end() &&
                              (visible->second.id == table.store_id() ||
-                              visible->second.id == Store::kAnyTable) &&
+                              visible->second.id == TableLog::kAnyTable) &&
                              visible->second.generation >= generation;
         ++(reaches ? reached : behind);
       }
@@ -88,8 +89,7 @@ absl::Status CheckAck(const WantedAck& wanted, const Table& table) {
     return FieldError(absl::StatusCode::kInvalidArgument, "ACK_INVALID",
                       "ack_replicas", "is for ACK_REPLICATED only");
   }
-  if (ack == v1::ACK_REPLICATED &&
-      (!table.has_store() || !table.options().store->shared())) {
+  if (ack == v1::ACK_REPLICATED && !table.others_write()) {
     return FieldError(absl::StatusCode::kFailedPrecondition, "STORE_NOT_SHARED",
                       "ack",
                       "this server shares its store with no other (--store)");

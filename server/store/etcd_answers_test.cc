@@ -236,16 +236,16 @@ class EtcdAnswers : public testing::Test {
     options.etcd.timeout = absl::Seconds(1);
     return options;
   }
-  static std::unique_ptr<Store> Open(const EtcdStoreOptions& options) {
+  static std::unique_ptr<EtcdStore> Open(const EtcdStoreOptions& options) {
     auto store = EtcdStore::Open(options);
     EXPECT_TRUE(store.ok()) << store.status();
     return *std::move(store);
   }
   // A store that calls through the service between, or not.
-  std::unique_ptr<Store> OpenBetween() const {
+  std::unique_ptr<EtcdStore> OpenBetween() const {
     return Open(Options(between_->Url(prefix_)));
   }
-  std::unique_ptr<Store> OpenDirectly() const {
+  std::unique_ptr<EtcdStore> OpenDirectly() const {
     return Open(Options(cluster_->Url(prefix_)));
   }
 
@@ -461,13 +461,13 @@ UpdateBatch Announce(absl::string_view prefix, NextHopId next_hop) {
 
 // A server without its services: the tables on a store.
 struct Node {
-  explicit Node(std::unique_ptr<Store> opened)
+  explicit Node(std::unique_ptr<EtcdStore> opened)
       : store(std::move(opened)), tables({}, store.get()) {
     EXPECT_TRUE(tables.Restore().ok());
   }
   ~Node() { tables.Drain(SteadyNow()); }
 
-  std::unique_ptr<Store> store;
+  std::unique_ptr<EtcdStore> store;
   Tables tables;
 };
 
@@ -652,7 +652,7 @@ TEST_F(EtcdAnswers, WhatChangesNothingIsAnsweredAfterOneRead) {
   ASSERT_TRUE(other->Load().ok());
   ASSERT_TRUE(other->DeleteTable("red", id, 1).ok());
   EXPECT_EQ(ErrorReason(store->Append("red", {}, 1, id)), "TABLE_NOT_FOUND");
-  EXPECT_EQ(store->FindTable("red").value(), Store::kAnyTable);
+  EXPECT_EQ(store->FindTable("red").value(), TableLog::kAnyTable);
   const uint64_t later = other->CreateTable("red", 2).value();
   for (const absl::Status& gone :
        {store->Append("red", {}, 1, id),
@@ -870,7 +870,7 @@ TEST_F(EtcdAnswers, ATokenThatIsRefusedIsRenewed) {
 // the watch of this one, which starts, is late.
 TEST_F(EtcdAnswers, AServerThatStartsHasWhatWasAcknowledgedBeforeItCounted) {
   constexpr uint64_t kUpdates = 20;
-  const std::unique_ptr<Store> direct = OpenDirectly();
+  const std::unique_ptr<EtcdStore> direct = OpenDirectly();
   Tables writer({}, direct.get());
   ASSERT_TRUE(writer.Restore().ok());
   // On a slow machine the server asks again meanwhile, and waits as well.
@@ -891,7 +891,7 @@ TEST_F(EtcdAnswers, AServerThatStartsHasWhatWasAcknowledgedBeforeItCounted) {
     EXPECT_EQ(replicas->size(), 1U);  // it does not count yet
   };
   between_->before_watch = [] { absl::SleepFor(absl::Milliseconds(200)); };
-  const std::unique_ptr<Store> between = OpenBetween();
+  const std::unique_ptr<EtcdStore> between = OpenBetween();
   Tables starts({}, between.get());
   const absl::Status started = starts.Restore();
   ASSERT_TRUE(started.ok()) << started;

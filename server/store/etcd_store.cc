@@ -334,7 +334,7 @@ void EtcdStore::AppendLoop() {
   }
 }
 
-Store::Done EtcdStore::Take(Log& log, uint64_t append) {
+TableLog::Done EtcdStore::Take(Log& log, uint64_t append) {
   if (append == 0 || log.append != append) return nullptr;
   log.append = 0;
   return std::exchange(log.done, nullptr);

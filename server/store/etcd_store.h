@@ -56,7 +56,7 @@ struct EtcdStoreOptions {
 // and puts record and entry. A server that loses the race is told what it
 // missed, and stages its batches again. If the answer to an append was lost, it
 // is found by its number when it is repeated, or by the watch.
-class EtcdStore final : public Store {
+class EtcdStore final : public Store, public ReplicatedLog, public TableFeed {
  public:
   // Does not connect. Errors: INVALID_ARGUMENT for files that cannot be read.
   static absl::StatusOr<std::unique_ptr<EtcdStore>> Open(
@@ -65,6 +65,9 @@ class EtcdStore final : public Store {
 
   absl::string_view kind() const override { return "etcd"; }
   const std::string& path() const override { return path_; }
+  TableLog* log() override { return this; }
+  ReplicatedLog* replicated() override { return this; }
+  TableFeed* feed() override { return this; }
   StoreSync sync() const override { return StoreSync::kFull; }
 
   // Errors besides: FAILED_PRECONDITION (STORE_TOO_NEW, STORE_TOO_OLD) if a
@@ -78,14 +81,14 @@ class EtcdStore final : public Store {
   absl::Duration lag() const override;
   size_t missing() const override;
   TlsReloader* tls() override { return client_->tls(); }
-  bool shared() const override { return true; }
   void Report(const std::string& table, uint64_t id,
               uint64_t generation) override;
   absl::StatusOr<std::vector<StoreReplica>> Replicas(
       absl::Duration max_age) override;
-  using Store::CreateTable;
-  using Store::DeleteTable;
-  using Store::OfferSnapshot;
+  using TableLog::Append;
+  using TableLog::CreateTable;
+  using TableLog::DeleteTable;
+  using TableLog::OfferSnapshot;
   // Errors besides: ABORTED (STORE_CONFLICT) if another server deletes a table
   // at the same time.
   absl::StatusOr<uint64_t> CreateTable(const std::string& name,

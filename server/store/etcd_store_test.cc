@@ -93,7 +93,7 @@ class EtcdStoreTest : public testing::Test {
     ASSERT_TRUE(cluster_->Client("")->Put(put).ok());
   }
   // Offers a snapshot of the table until `store`, or another one, wrote one.
-  void AwaitSnapshot(const StoredTable& table, Store& store) const {
+  void AwaitSnapshot(const StoredTable& table, EtcdStore& store) const {
     const std::string key =
         absl::StrCat("state/snapshots/", absl::Hex(table.id, absl::kZeroPad16));
     const absl::Time deadline = absl::Now() + kPatience;
@@ -371,9 +371,9 @@ TEST_F(EtcdStoreTest, NextHopsAndGroupsFollow) {
 
 // `late` still has the table that another server has deleted and made anew.
 TEST_F(EtcdStoreTest, ATableMadeAnewIsNotTheOneOfThatNameBefore) {
-  const std::unique_ptr<Store> made = Open();
+  const std::unique_ptr<EtcdStore> made = Open();
   const uint64_t before = made->CreateTable("red", 0).value();
-  const std::unique_ptr<Store> late = Open();
+  const std::unique_ptr<EtcdStore> late = Open();
   ASSERT_EQ(late->Load()->size(), 2U);
   FakeFollower follower;
   auto following = late->Follow(follower);
@@ -462,7 +462,7 @@ TEST_F(EtcdStoreTest, SnapshotsReplaceTheLog) {
 }
 
 // Adds a route to the table and appends that.
-void Grow(StoredTable& table, Store& store) {
+void Grow(StoredTable& table, EtcdStore& store) {
   table.routes.push_back(MakeRoute(
       absl::StrCat("2001:db8:", absl::Hex(++table.generation), "::/48"), 1));
   ++table.position;
@@ -472,7 +472,7 @@ void Grow(StoredTable& table, Store& store) {
 }
 
 // Two tables and their first entries, made by `store`.
-void MakeTables(Store& store, StoredTable& table, StoredTable& last) {
+void MakeTables(EtcdStore& store, StoredTable& table, StoredTable& last) {
   const auto loaded = store.Load();
   ASSERT_TRUE(loaded.ok()) << loaded.status();
   table = {.name = "default", .id = loaded->at(0).id};
@@ -520,7 +520,7 @@ TEST_F(EtcdStoreTest, AnOlderSnapshotDoesNotReplaceALaterOne) {
 TEST_F(EtcdStoreTest, ASnapshotOfOtherContentsReplacesNothing) {
   EtcdStoreOptions options = Options();
   options.log_bytes = 0;
-  const std::unique_ptr<Store> store = Open(options);
+  const std::unique_ptr<EtcdStore> store = Open(options);
   StoredTable right;
   right.name = "red";
   right.id = store->CreateTable("red", 0).value();
@@ -595,7 +595,7 @@ TEST_F(EtcdStoreTest, ASnapshotOfOtherContentsIsRefused) {
 TEST_F(EtcdStoreTest, ATableThatStoppedChangesNothing) {
   EtcdStoreOptions options = Options();
   options.log_bytes = 0;
-  const std::unique_ptr<Store> store = Open(options);
+  const std::unique_ptr<EtcdStore> store = Open(options);
   const uint64_t id = store->CreateTable("red", 0).value();
   const Route route = MakeRoute("::/0", 7);
   ASSERT_TRUE(store->Append("red", {Batch(1, {route})}, 0).ok());
@@ -663,7 +663,7 @@ TEST_F(EtcdStoreTest, PartsOfUnfinishedSnapshotsDoNoHarmAndAreRemoved) {
 }
 
 TEST_F(EtcdStoreTest, AFollowerThatHasEndedIsCalledNoMore) {
-  const std::unique_ptr<Store> writer = Open(), store = Open();
+  const std::unique_ptr<EtcdStore> writer = Open(), store = Open();
   ASSERT_TRUE(writer->Load().ok());
   ASSERT_TRUE(store->Load().ok());
   {
@@ -677,7 +677,7 @@ TEST_F(EtcdStoreTest, AFollowerThatHasEndedIsCalledNoMore) {
     absl::Status appended;
     do {
       appended = store->Append("blue", {Batch(1, {MakeRoute("::/0", 7)})},
-                               Store::kAnyPosition, blue);
+                               TableLog::kAnyPosition, blue);
     } while (appended == DeletedElsewhere() && absl::Now() < deadline);
     EXPECT_TRUE(appended.ok()) << appended;
     EXPECT_EQ(follower.made(), 1U);
@@ -700,7 +700,7 @@ TEST_F(EtcdStoreTest, ASnapshotReplacesNoEntryThatItLacks) {
   raised.writer_epoch = table.writer_epoch = 5;
   // Longer than half the snapshot, so that the next one is due.
   raised.request = {.request_id = std::string(500, 'r')};
-  Store& writer = *other;
+  EtcdStore& writer = *other;
   ASSERT_TRUE(writer.Append(table.name, {raised}).ok());
   AwaitSnapshot(before, *other);  // of the first entry
   FakeFollower follower;

@@ -30,7 +30,7 @@ struct StoreCounters {
 
 // Owns the connection to the database, and the thread that writes what all
 // others append. Thread-safe.
-class SqliteStore final : public Store {
+class SqliteStore final : public Store, public TableLog {
  public:
   // Creates the file if it is absent; its directory must exist. The store also
   // uses PATH-wal, PATH-shm and PATH-mark.
@@ -46,12 +46,14 @@ class SqliteStore final : public Store {
 
   absl::string_view kind() const override { return "sqlite"; }
   const std::string& path() const override;
-  StoreSync sync() const override;
-
+  TableLog* log() override { return this; }
   absl::StatusOr<std::vector<StoredTable>> Load() override;
-  using Store::CreateTable;
-  using Store::DeleteTable;
-  using Store::OfferSnapshot;
+  void Close(const absl::Status& why, SteadyInstant deadline) override;
+
+  StoreSync sync() const override;
+  using TableLog::CreateTable;
+  using TableLog::DeleteTable;
+  using TableLog::OfferSnapshot;
   absl::StatusOr<uint64_t> CreateTable(const std::string& name,
                                        uint64_t generation,
                                        const FibOptions& fib) override;
@@ -62,7 +64,6 @@ class SqliteStore final : public Store {
                    absl::Span<const AcceptedBatch> batches, Done done) override;
   void OfferSnapshot(const std::string& table, uint64_t id,
                      absl::FunctionRef<TableVersion()> version) override;
-  void Close(const absl::Status& why, SteadyInstant deadline) override;
 
   // Waits until no snapshot, sweep or checkpoint is left to do.
   void AwaitBackground();

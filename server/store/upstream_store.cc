@@ -133,12 +133,6 @@ absl::StatusOr<std::unique_ptr<UpstreamStore>> UpstreamStore::Open(
       new UpstreamStore(std::move(options), *std::move(tls)));
 }
 
-absl::Status UpstreamStore::refusal() const {
-  return Error(absl::StatusCode::kFailedPrecondition, "READ_ONLY",
-               absl::StrCat("this server follows ", options_.target,
-                            "; send updates there"));
-}
-
 absl::Duration UpstreamStore::lag() const {
   return ElapsedSince(
       SteadyInstant(SteadyInstant::duration(last_contact_.load())));

@@ -18,7 +18,6 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -50,7 +49,7 @@ struct UpstreamOptions {
 // has until the other is ahead again; lag() then grows.
 //
 // Owns a thread for each table and one that asks for tables. Thread-safe.
-class UpstreamStore final : public Store {
+class UpstreamStore final : public Store, public TableFeed {
  public:
   // Does not connect. Errors: those of StartClientTls().
   static absl::StatusOr<std::unique_ptr<UpstreamStore>> Open(
@@ -59,7 +58,7 @@ class UpstreamStore final : public Store {
 
   absl::string_view kind() const override { return "server"; }
   const std::string& path() const override { return options_.target; }
-  StoreSync sync() const override { return StoreSync::kOff; }
+  TableFeed* feed() override { return this; }
 
   // Errors: UNAVAILABLE (STORE_FAILED) if the server does not answer, or
   // refuses to be watched.
@@ -72,30 +71,6 @@ class UpstreamStore final : public Store {
   TlsReloader* tls() override {
     return tls_ == nullptr ? nullptr : &tls_->reloader();
   }
-  // FAILED_PRECONDITION (READ_ONLY), as all calls that write return.
-  absl::Status refusal() const override;
-
-  using Store::CreateTable;
-  using Store::DeleteTable;
-  using Store::OfferSnapshot;
-  absl::StatusOr<uint64_t> CreateTable(const std::string& /*name*/,
-                                       uint64_t /*generation*/,
-                                       const FibOptions& /*fib*/) override {
-    return refusal();
-  }
-  absl::Status DeleteTable(const std::string& /*name*/, uint64_t /*id*/,
-                           uint64_t /*generation*/) override {
-    return refusal();
-  }
-  uint64_t generation_floor() const override { return 0; }
-  void StartAppend(const std::string& /*table*/, uint64_t /*id*/,
-                   uint64_t /*position*/,
-                   absl::Span<const AcceptedBatch> /*batches*/,
-                   Done done) override {
-    done(refusal());
-  }
-  void OfferSnapshot(const std::string& /*table*/, uint64_t /*id*/,
-                     absl::FunctionRef<TableVersion()> /*version*/) override {}
   void Close(const absl::Status& why, SteadyInstant deadline) override;
 
  private:

@@ -277,7 +277,7 @@ TEST(Follow, WhatTheStoreHasNotConfirmedIsAskedFor) {
   for (const auto& [says, second, asked] : {Case{1, false, 1},
                                             {1, true, 2},
                                             {2, false, 2},
-                                            {Store::kAnyPosition, false, 2}}) {
+                                            {TableLog::kAnyPosition, false, 2}}) {
     FakeStore store;
     store.others_write = true;
     Table table(StoredTable(), {.store = &store});
@@ -332,7 +332,7 @@ TEST(Follow, NoTableIsAbsentOrThereBecauseAServerFollowsLate) {
   const absl::Status deleted =
       meanwhile([&] { return b.tables.Delete("red"); });
   EXPECT_TRUE(deleted.ok()) << deleted;
-  EXPECT_EQ(a.store.FindTable("red").value(), Store::kAnyTable);
+  EXPECT_EQ(a.store.FindTable("red").value(), TableLog::kAnyTable);
   // Not here any more, and not there.
   b.store.Hold();
   ASSERT_TRUE(a.tables.Create("blue").ok());
@@ -577,6 +577,7 @@ TEST(Follow, TheNewestRequestOfAnIdCounts) {
 // Neither batches nor a snapshot of it reach the store.
 TEST(Follow, ATableThatStoppedOffersNoSnapshot) {
   FakeStore store;
+  store.others_write = true;
   store.wants_snapshots = true;
   Table table(StoredTable(), {.store = &store});
   StoredTable other;

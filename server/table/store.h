@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The interface of a durable store: an ordered log of accepted batches for each
-// table. A snapshot replaces the part of a log before it.
+// The interfaces of what keeps the tables of a server: a log of accepted
+// batches for each table, whose begin a snapshot replaces, and a feed of what
+// other servers do.
 
 #ifndef PLANB_SERVER_TABLE_STORE_H_
 #define PLANB_SERVER_TABLE_STORE_H_
@@ -172,95 +173,23 @@ struct StoreReplica {
   std::map<std::string, Visible> visible;
 };
 
-// Thread-safe. The effect of a call that returned OK survives kill -9. With
-// StoreSync::kFull it also survives a power loss if the disk keeps the bytes
-// that it has synced. A call that returned an error, or did not return, took
-// effect in full or not at all.
+// The durable log of each table. Thread-safe. The effect of a call that
+// returned OK survives kill -9. With StoreSync::kFull it also survives a power
+// loss if the disk keeps the bytes that it has synced. A call that returned an
+// error, or did not return, took effect in full or not at all.
 //
 // Errors of all calls that write: RESOURCE_EXHAUSTED (STORE_FULL) for a full
-// disk, UNAVAILABLE (STORE_FAILED) otherwise, or the status given to Close().
-// The store remains usable after an error: later calls succeed once the cause
-// (for example a full disk) is resolved.
-class Store {
+// disk, UNAVAILABLE (STORE_FAILED) otherwise, or the status given to
+// Store::Close(). The log remains usable after an error: later calls succeed
+// once the cause (for example a full disk) is resolved.
+class TableLog {
  public:
-  // The limit of Delta::bytes() of a batch.
-  static constexpr size_t kMaxBatchBytes = 900'000'000;
-
   // Instead of an id: the table that bears the name now.
   static constexpr uint64_t kAnyTable = 0;
 
-  virtual ~Store() = default;
+  virtual ~TableLog() = default;
 
-  // The kind of store, such as "sqlite", and its file.
-  virtual absl::string_view kind() const = 0;
-  virtual const std::string& path() const = 0;
   virtual StoreSync sync() const = 0;
-
-  // All tables, verified, ordered by name. Errors: DATA_LOSS (STORE_CORRUPT),
-  // with the file, the damage and the remedy.
-  virtual absl::StatusOr<std::vector<StoredTable>> Load() = 0;
-
-  // Begins with tables that this server had before, as of `age` ago, because
-  // Load() ended with UNAVAILABLE. The follower gets what has happened since
-  // once the store answers; until then all calls that write end with
-  // UNAVAILABLE (STORE_FAILED). May give the tables other ids. REQUIRES: the
-  // tables are of a store with this path().
-  virtual absl::Status Resume(absl::Span<StoredTable> /*tables*/,
-                              absl::Duration /*age*/) {
-    return absl::UnimplementedError("this store is always there");
-  }
-
-  // Calls `follower` for what other servers do after Load(), until Close() or
-  // until the result is destroyed; on threads of the store. Without effect if
-  // one server alone writes the store. REQUIRES: Load() or Resume() succeeded;
-  // called once.
-  virtual Following Follow(StoreFollower& /*follower*/) { return {}; }
-
-  // Waits until the follower has been told of all that other servers may have
-  // acknowledged with ACK_REPLICATED before this server counted among them.
-  // Errors: UNAVAILABLE (STORE_FAILED) if the store does not answer meanwhile.
-  // REQUIRES: Follow() was called.
-  virtual absl::Status AwaitFollowed() { return absl::OkStatus(); }
-
-  // Seconds since the store was last known to be reached; 0 for one on a disk.
-  virtual absl::Duration lag() const { return absl::ZeroDuration(); }
-
-  // Of the connections to others that keep the store; null if there are none or
-  // these are in plaintext.
-  virtual TlsReloader* tls() { return nullptr; }
-
-  // How many tables there are that the follower was not told of, because they
-  // cannot be read or followed.
-  virtual size_t missing() const { return 0; }
-
-  // Why every call that writes is refused; OK if not.
-  virtual absl::Status refusal() const { return absl::OkStatus(); }
-
-  // True if several servers may write the store.
-  virtual bool shared() const { return false; }
-
-  // How many tables the store has now, which is asked. For a store that several
-  // servers write. Errors: UNAVAILABLE (STORE_FAILED).
-  virtual absl::StatusOr<size_t> CountTables() { return NotShared(); }
-
-  // Tells the other servers, soon, that lookups in the table with this name and
-  // id are answered from `generation`. Does not wait.
-  virtual void Report(const std::string& /*table*/, uint64_t /*id*/,
-                      uint64_t /*generation*/) {}
-
-  // ACK_REPLICATED goes by what Replicas() tells of so long ago at most.
-  static constexpr absl::Duration kReplicasAge = absl::Milliseconds(10);
-
-  // The servers that share the store, by name, as they were within `max_age`.
-  // Errors: FAILED_PRECONDITION (STORE_NOT_SHARED), UNAVAILABLE (STORE_FAILED).
-  virtual absl::StatusOr<std::vector<StoreReplica>> Replicas(
-      absl::Duration /*max_age*/) {
-    return NotShared();
-  }
-  static absl::Status NotShared() {
-    return Error(absl::StatusCode::kFailedPrecondition, "STORE_NOT_SHARED",
-                 "this server shares its store with no other (--store)");
-  }
 
   // `fib` is kept for Load(). Returns the id of the table. REQUIRES: no table
   // of this server has that name. Errors: ALREADY_EXISTS if another server has
@@ -318,19 +247,6 @@ class Store {
     return result->get_future().get();
   }
 
-  // This server applies no more of what others did with this table: nothing is
-  // appended to its log any more, and no snapshot replaces it.
-  virtual void StopTable(const std::string& /*table*/, uint64_t /*id*/,
-                         const absl::Status& /*why*/) {}
-
-  // The id of the table that bears this name in the store now, which is asked;
-  // kAnyTable if there is none. For a store that several servers write. Errors:
-  // UNAVAILABLE (STORE_FAILED); DATA_LOSS (STORE_CORRUPT), also for a table
-  // that counts in missing().
-  virtual absl::StatusOr<uint64_t> FindTable(const std::string& /*name*/) {
-    return NotShared();
-  }
-
   // Calls `version` if the table's log is long enough that a snapshot should
   // replace it, and writes the snapshot in the background. `version` returns
   // the table as of its last append. REQUIRES: no append to this table is in
@@ -341,6 +257,96 @@ class Store {
                      absl::FunctionRef<TableVersion()> version) {
     OfferSnapshot(table, kAnyTable, version);
   }
+};
+
+// A log that several servers append to.
+class ReplicatedLog : public TableLog {
+ public:
+  // Waits until the follower has been told of all that other servers may have
+  // acknowledged with ACK_REPLICATED before this server counted among them.
+  // Errors: UNAVAILABLE (STORE_FAILED) if the log does not answer meanwhile.
+  // REQUIRES: TableFeed::Follow() was called.
+  virtual absl::Status AwaitFollowed() = 0;
+
+  // How many tables the log has now, which is asked. Errors: UNAVAILABLE
+  // (STORE_FAILED).
+  virtual absl::StatusOr<size_t> CountTables() = 0;
+
+  // The id of the table that bears this name now, which is asked; kAnyTable if
+  // there is none. Errors: UNAVAILABLE (STORE_FAILED); DATA_LOSS
+  // (STORE_CORRUPT), also for a table that counts in TableFeed::missing().
+  virtual absl::StatusOr<uint64_t> FindTable(const std::string& name) = 0;
+
+  // This server applies no more of what others did with this table: nothing is
+  // appended to its log any more, and no snapshot replaces it.
+  virtual void StopTable(const std::string& table, uint64_t id,
+                         const absl::Status& why) = 0;
+
+  // Tells the other servers, soon, that lookups in the table with this name and
+  // id are answered from `generation`. Does not wait.
+  virtual void Report(const std::string& table, uint64_t id,
+                      uint64_t generation) = 0;
+
+  // ACK_REPLICATED goes by what Replicas() tells of so long ago at most.
+  static constexpr absl::Duration kReplicasAge = absl::Milliseconds(10);
+
+  // The servers that share the log, by name, as they were within `max_age`.
+  // Errors: UNAVAILABLE (STORE_FAILED).
+  virtual absl::StatusOr<std::vector<StoreReplica>> Replicas(
+      absl::Duration max_age) = 0;
+};
+
+// What other servers do with the tables of a store. Thread-safe.
+class TableFeed {
+ public:
+  virtual ~TableFeed() = default;
+
+  // Begins with tables that this server had before, as of `age` ago, because
+  // Load() ended with UNAVAILABLE. The follower gets what has happened since
+  // once the store answers; until then all calls that write end with
+  // UNAVAILABLE (STORE_FAILED). May give the tables other ids. REQUIRES: the
+  // tables are of a store with this path().
+  virtual absl::Status Resume(absl::Span<StoredTable> tables,
+                              absl::Duration age) = 0;
+
+  // Calls `follower` for what other servers do after Load(), until Close() or
+  // until the result is destroyed; on threads of the store. REQUIRES: Load() or
+  // Resume() succeeded; called once.
+  virtual Following Follow(StoreFollower& follower) = 0;
+
+  // Seconds since the store was last known to be reached.
+  virtual absl::Duration lag() const = 0;
+
+  // How many tables there are that the follower was not told of, because they
+  // cannot be read or followed.
+  virtual size_t missing() const = 0;
+
+  // Of the connections to others that keep the store; null if these are in
+  // plaintext.
+  virtual TlsReloader* tls() = 0;
+};
+
+// What keeps the tables of a server: a log, a feed or both. Thread-safe.
+class Store {
+ public:
+  // The limit of Delta::bytes() of a batch.
+  static constexpr size_t kMaxBatchBytes = 900'000'000;
+
+  virtual ~Store() = default;
+
+  // The kind of store, such as "sqlite", and its file.
+  virtual absl::string_view kind() const = 0;
+  virtual const std::string& path() const = 0;
+
+  // All tables, verified, ordered by name. Errors: DATA_LOSS (STORE_CORRUPT),
+  // with the file, the damage and the remedy.
+  virtual absl::StatusOr<std::vector<StoredTable>> Load() = 0;
+
+  // The parts that this store has, else null: a server whose store has no log
+  // takes no updates.
+  virtual TableLog* log() { return nullptr; }
+  virtual ReplicatedLog* replicated() { return nullptr; }
+  virtual TableFeed* feed() { return nullptr; }
 
   // Refuses later calls that write with `why`. Waits for those in progress,
   // which end with `why` too if the disk does not answer by `deadline`; they
@@ -349,16 +355,29 @@ class Store {
   virtual void Close(const absl::Status& why, SteadyInstant deadline) = 0;
 };
 
+// The error of calls for which several servers have to share the store.
+inline absl::Status NotShared() {
+  return Error(absl::StatusCode::kFailedPrecondition, "STORE_NOT_SHARED",
+               "this server shares its store with no other (--store)");
+}
+
+// The error of updates where the store has no log.
+inline absl::Status ReadOnly(const Store& store) {
+  return Error(absl::StatusCode::kFailedPrecondition, "READ_ONLY",
+               absl::StrCat("this server follows ", store.path(),
+                            "; send updates there"));
+}
+
 // The error of an append that another server was ahead of: nothing is appended,
 // and the follower has what the other server appended. Stage again. `position`:
 // where the store has said that the table was at a moment of the call, or
 // kAnyPosition. What is staged there or later is of a moment of the call too.
 inline constexpr char kStoreConflict[] = "STORE_CONFLICT";
 inline constexpr char kConflictPosition[] = "planb/position";
-inline absl::Status StoreConflict(uint64_t position = Store::kAnyPosition) {
+inline absl::Status StoreConflict(uint64_t position = TableLog::kAnyPosition) {
   absl::Status status = Error(absl::StatusCode::kAborted, kStoreConflict,
                               "other servers were ahead; repeat the call");
-  if (position != Store::kAnyPosition) {
+  if (position != TableLog::kAnyPosition) {
     status.SetPayload(kConflictPosition, absl::Cord(absl::StrCat(position)));
   }
   return status;
@@ -369,11 +388,11 @@ inline bool IsStoreConflict(const absl::Status& status) {
 }
 inline uint64_t ConflictPosition(const absl::Status& status) {
   const auto payload = status.GetPayload(kConflictPosition);
-  uint64_t position = Store::kAnyPosition;
+  uint64_t position = TableLog::kAnyPosition;
   return payload.has_value() &&
                  absl::SimpleAtoi(std::string(*payload), &position)
              ? position
-             : Store::kAnyPosition;
+             : TableLog::kAnyPosition;
 }
 
 // The error of a call that writes a table which another server has deleted: one

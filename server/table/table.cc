@@ -155,10 +155,7 @@ absl::Status Table::CheckSubmission() const {
   if (!frozen_.ok()) return frozen_;
   if (!replication_error_.ok()) return replication_error_;
   if (!behind_.ok()) return behind_;
-  if (has_store()) {
-    const absl::Status refusal = options_.store->refusal();
-    if (!refusal.ok()) return refusal;
-  }
+  if (has_store() && log() == nullptr) return ReadOnly(*options_.store);
   if (pending_ < options_.max_pending_updates) return absl::OkStatus();
   return QuotaError(
       "TOO_MANY_PENDING", "pending updates",
@@ -314,12 +311,12 @@ void Table::StoreGroup() {
     if (!NeedsStore(group_)) return Stored(absl::OkStatus());
     // Without records it confirms the position.
     const bool appends = !records.empty();
-    options_.store->StartAppend(name_, store_id_, position_, records,
-                                [this, appends](const absl::Status& s) {
-                                  if (appends) StoreEnded(store_began_, s);
-                                  if (appends && s.ok()) ++position_;
-                                  Stored(s);
-                                });
+    log()->StartAppend(name_, store_id_, position_, records,
+                       [this, appends](const absl::Status& s) {
+                         if (appends) StoreEnded(store_began_, s);
+                         if (appends && s.ok()) ++position_;
+                         Stored(s);
+                       });
   } catch (const std::bad_alloc&) {
     Stored(NoMemory());
   }
@@ -377,8 +374,8 @@ void Table::RunStore() {
       return;
     }
   }
-  if (!apart) {
-    options_.store->OfferSnapshot(name_, store_id_, [this] {
+  if (!apart && log() != nullptr) {
+    log()->OfferSnapshot(name_, store_id_, [this] {
       TableVersion version = staging_.ToStore();
       version.position = position_;
       return version;
@@ -498,7 +495,7 @@ absl::Status Table::ApplyElsewhere() {
     const absl::Status why =
         Error(status.code(), "STORE_CORRUPT", status.message());
     FailedElsewhere(why);
-    options_.store->StopTable(name_, store_id_, why);
+    if (others_write()) replicated()->StopTable(name_, store_id_, why);
     applied = unapplied_.size();
     break;
   }
@@ -620,7 +617,7 @@ void Table::StoreParts(absl::Span<Submitted> part, int& attempts) {
     if (attempts <= 0) status = store_error_;
     if (status.ok() && NeedsStore(part)) {
       const SteadyInstant began = SteadyNow();
-      status = options_.store->Append(name_, records, position_, store_id_);
+      status = log()->Append(name_, records, position_, store_id_);
       if (status.ok() && !records.empty()) ++position_;
       if (!records.empty()) StoreEnded(began, status);
     }
@@ -746,7 +743,7 @@ void Table::Publish(std::unique_ptr<const Snapshot> snapshot,
     pending_ -= batches.size();
   }
   visibility_.Advance(generation, moment);
-  if (has_store()) options_.store->Report(name_, store_id_, generation);
+  if (others_write()) replicated()->Report(name_, store_id_, generation);
   for (const Accepted& batch : batches) {
     if (options_.events.visible) {
       options_.events.visible(absl::FromChrono(now - batch.at));
@@ -793,7 +790,7 @@ TableState Table::state() const {
   if (has_store()) {
     state.store = std::string(options_.store->kind());
     state.store_path = options_.store->path();
-    state.store_sync = std::string(StoreSyncName(options_.store->sync()));
+    state.store_sync = std::string(StoreSyncName(sync()));
   }
   MutexLock lock(mutex_);
   // No batch is accepted in between: what is visible is accepted.

@@ -126,8 +126,9 @@ class Table {
   // that small ones hardly wait for it. A batch that the store refuses takes no
   // other down: the ones behind it are staged again without it.
   // O(batch * log routes). Errors: those of UpdateStaging::Stage and of
-  // Store::StartAppend; RESOURCE_EXHAUSTED (TOO_MANY_PENDING); the status given
-  // to Freeze(), such as UNAVAILABLE (DRAINING) or NOT_FOUND (TABLE_NOT_FOUND).
+  // TableLog::StartAppend; RESOURCE_EXHAUSTED (TOO_MANY_PENDING); the status
+  // given to Freeze(), such as UNAVAILABLE (DRAINING) or NOT_FOUND
+  // (TABLE_NOT_FOUND).
   //
   // If it throws, it has done nothing.
   std::future<Outcome> Submit(UpdateBatch batch);
@@ -170,10 +171,12 @@ class Table {
   const History& history() const { return history_; }
   History& history() { return history_; }
   bool has_store() const { return options_.store != nullptr; }
+  // True if other servers write the store too. Then a batch that needs no
+  // record is answered from a position that the store has confirmed: an answer
+  // depends on the table, and another server may be ahead.
+  bool others_write() const { return replicated() != nullptr; }
   // True if an accepted batch survives a power loss.
-  bool durable() const {
-    return has_store() && options_.store->sync() == StoreSync::kFull;
-  }
+  bool durable() const { return sync() == StoreSync::kFull; }
   uint64_t visible() const { return Read()->generation(); }
   // The newest generation that is synced to the disk; 0 unless durable().
   uint64_t persisted() const;
@@ -204,7 +207,7 @@ class Table {
     std::promise<Outcome> promise;
     int conflicts = 0;  // how often another server was ahead
     // The store has said that the table was there at a moment of the call.
-    uint64_t confirmed = Store::kAnyPosition;
+    uint64_t confirmed = TableLog::kAnyPosition;
   };
   using Group = std::vector<Submitted>;
   // What another server did: batches, or all of the table.
@@ -275,10 +278,15 @@ class Table {
   }
   void StoreParts(absl::Span<Submitted> part, int& attempts)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(sequence_);
-  // True if other servers write the store too. Then a batch that needs no
-  // record is answered from a position that the store has confirmed: an answer
-  // depends on the table, and another server may be ahead.
-  bool others_write() const { return has_store() && options_.store->shared(); }
+  TableLog* log() const {
+    return has_store() ? options_.store->log() : nullptr;
+  }
+  ReplicatedLog* replicated() const {
+    return has_store() ? options_.store->replicated() : nullptr;
+  }
+  StoreSync sync() const {
+    return log() == nullptr ? StoreSync::kOff : log()->sync();
+  }
   // False if what the group answers holds without a word of the store: each
   // batch repeats a request that was accepted and answered.
   bool NeedsStore(absl::Span<const Submitted> group) const;
@@ -340,7 +348,7 @@ class Table {
   std::optional<UpdateStaging::Version> group_head_;
   SteadyInstant store_began_;
   absl::Status store_error_;
-  uint64_t position_;  // Store::StartAppend
+  uint64_t position_;  // TableLog::StartAppend
   int elsewhere_awaited_ = 0;
   std::vector<RemoteChange> unapplied_;  // comes before `elsewhere_`
   absl::Duration apply_retry_;           // after the next want of memory

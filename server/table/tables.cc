@@ -123,12 +123,15 @@ TableRef Tables::MakeEmpty(const std::string& name, uint64_t id,
 absl::StatusOr<std::vector<StoredTable>> Tables::LoadOrResume(
     const Copy& copy) {
   absl::StatusOr<std::vector<StoredTable>> stored = store_->Load();
-  if (copy == nullptr || !absl::IsUnavailable(stored.status())) return stored;
+  if (copy == nullptr || feed() == nullptr ||
+      !absl::IsUnavailable(stored.status())) {
+    return stored;
+  }
   absl::StatusOr<StoredCopy> kept = copy();
   if (absl::IsNotFound(kept.status())) return stored;
   if (!kept.ok()) return kept.status();
   const absl::Status resumed =
-      store_->Resume(absl::MakeSpan(kept->tables), kept->age);
+      feed()->Resume(absl::MakeSpan(kept->tables), kept->age);
   if (!resumed.ok()) return resumed;
   Log(LogLevel::kWarning,
       "the store does not answer; lookups are answered from the cache",
@@ -162,7 +165,8 @@ absl::Status Tables::Restore(const Copy& copy) {
     }
   }
   if (default_ == nullptr) {
-    const absl::StatusOr<uint64_t> id = store_->CreateTable(kDefault, 0);
+    if (store_->log() == nullptr) return ReadOnly(*store_);
+    const absl::StatusOr<uint64_t> id = store_->log()->CreateTable(kDefault, 0);
     if (!id.ok()) return id.status();
     default_ = MakeEmpty(kDefault, *id, options_.default_fib, 0);
   }
@@ -170,7 +174,8 @@ absl::Status Tables::Restore(const Copy& copy) {
     const MutexLock lock(mutex_);
     PublishMap(std::move(map));
   }
-  following_ = store_->Follow(*this);
+  if (feed() == nullptr) return absl::OkStatus();
+  following_ = feed()->Follow(*this);
   const absl::Status followed = AwaitFollowed();
   // With a copy, a server starts without the store, and so with what it read.
   if (copy != nullptr && absl::IsUnavailable(followed)) return absl::OkStatus();
@@ -178,7 +183,8 @@ absl::Status Tables::Restore(const Copy& copy) {
 }
 
 absl::Status Tables::AwaitFollowed() {
-  absl::Status status = store_->AwaitFollowed();
+  absl::Status status;
+  if (others_write()) status = replicated()->AwaitFollowed();
   if (!status.ok()) return status;
   const auto waits = [this] {
     const MutexLock lock(follow_mutex_);
@@ -210,9 +216,10 @@ absl::StatusOr<TableRef> Tables::FindToUpdate(absl::string_view name) const {
     if (table.ok() || !others_write() || !CheckTableName(name).ok()) {
       return table;
     }
-    const absl::StatusOr<uint64_t> id = store_->FindTable(std::string(name));
+    const absl::StatusOr<uint64_t> id =
+        replicated()->FindTable(std::string(name));
     if (!id.ok()) return id.status();
-    if (*id == Store::kAnyTable) return table.status();
+    if (*id == TableLog::kAnyTable) return table.status();
     const absl::Status left_out = WhyLeftOut(*id);
     return left_out.ok() ? StoreConflict() : left_out;
   });
@@ -233,14 +240,14 @@ absl::StatusOr<TableRef> Tables::TryCreate(const std::string& name,
   if (name == kDefault) return Exists(name);
   if (map.contains(name)) {
     if (!others_write()) return Exists(name);
-    const absl::StatusOr<uint64_t> id = store_->FindTable(name);
+    const absl::StatusOr<uint64_t> id = replicated()->FindTable(name);
     if (!id.ok()) return id.status();
-    return *id == Store::kAnyTable ? StoreConflict() : Exists(name);
+    return *id == TableLog::kAnyTable ? StoreConflict() : Exists(name);
   }
   // Deleted tables that calls still use do not count: the calls are limited.
   // Where others write, this server may lack tables or have deleted ones.
   const absl::StatusOr<size_t> tables =
-      others_write() ? store_->CountTables() : map.size() + 1;
+      others_write() ? replicated()->CountTables() : map.size() + 1;
   if (!tables.ok()) return tables.status();
   if (*tables >= options_.max_tables) {
     return QuotaError("TOO_MANY_TABLES", "tables",
@@ -248,13 +255,13 @@ absl::StatusOr<TableRef> Tables::TryCreate(const std::string& name,
   }
   // Starts above all generations that a deleted table of this name may have
   // had, so that its watchers cannot continue from this table.
-  const uint64_t floor =
-      store_ == nullptr ? floor_ : store_->generation_floor();
+  TableLog* const log = store_ == nullptr ? nullptr : store_->log();
+  if (store_ != nullptr && log == nullptr) return ReadOnly(*store_);
+  const uint64_t floor = log == nullptr ? floor_ : log->generation_floor();
   const uint64_t first = floor == 0 ? 0 : floor + 1;
   uint64_t id = 0;
-  if (store_ != nullptr) {
-    const absl::StatusOr<uint64_t> created =
-        store_->CreateTable(name, first, fib);
+  if (log != nullptr) {
+    const absl::StatusOr<uint64_t> created = log->CreateTable(name, first, fib);
     if (!created.ok()) return created.status();
     id = *created;
   }
@@ -279,12 +286,12 @@ absl::StatusOr<TableRef> Tables::TryDelete(const std::string& name) {
   const auto it = map.find(name);
   if (it == map.end() && !others_write()) return NotFound(name);
   if (others_write() && CheckTableName(name).ok()) {
-    const absl::StatusOr<uint64_t> id = store_->FindTable(name);
+    const absl::StatusOr<uint64_t> id = replicated()->FindTable(name);
     if (!id.ok()) return id.status();
-    if (*id == Store::kAnyTable) return NotFound(name);
+    if (*id == TableLog::kAnyTable) return NotFound(name);
     if (it == map.end() && !WhyLeftOut(*id).ok()) {
       const absl::Status deleted =
-          store_->DeleteTable(name, *id, /*generation=*/0);
+          replicated()->DeleteTable(name, *id, /*generation=*/0);
       if (!deleted.ok()) return deleted;
       const MutexLock follow(follow_mutex_);
       left_out_.erase(*id);
@@ -294,12 +301,13 @@ absl::StatusOr<TableRef> Tables::TryDelete(const std::string& name) {
       return StoreConflict();
   }
   if (it == map.end()) return NotFound(name);
+  if (store_ != nullptr && store_->log() == nullptr) return ReadOnly(*store_);
   const TableRef table = it->second;
   table->Freeze(NotFound(name));
   const uint64_t last = table->state().accepted;
   if (store_ != nullptr) {
     const absl::Status deleted =
-        store_->DeleteTable(name, table->store_id(), last);
+        store_->log()->DeleteTable(name, table->store_id(), last);
     if (!deleted.ok()) {
       table->Thaw();
       return deleted;
@@ -404,7 +412,9 @@ void Tables::RunFollow() {
       if (made.ok()) {
         map.emplace(next.name, *made);
         map_.Publish(std::make_unique<const Map>(std::move(map)));
-        store_->Report(next.name, next.id, (*made)->visible());
+        if (others_write()) {
+          replicated()->Report(next.name, next.id, (*made)->visible());
+        }
       } else {
         Log(LogLevel::kError, "a table is left out",
             {{"table", next.name}, {"error", made.status().message()}});
@@ -425,8 +435,8 @@ void Tables::RunFollow() {
 }
 
 size_t Tables::missing() const {
-  if (store_ == nullptr) return 0;
-  const size_t missing = store_->missing();
+  if (feed() == nullptr) return 0;
+  const size_t missing = feed()->missing();
   const MutexLock lock(follow_mutex_);
   return missing + left_out_.size();
 }
@@ -458,14 +468,14 @@ void Tables::Drain(SteadyInstant deadline) {
 
 void Tables::PublishMap(Map map) {
   std::vector<TableRef> tables;
-  if (store_ != nullptr) {
+  if (others_write()) {
     tables.push_back(default_);
     for (const auto& [name, table] : map) tables.push_back(table);
   }
   map_.Publish(std::make_unique<const Map>(std::move(map)));
   // Now that clients find them.
   for (const TableRef& table : tables) {
-    store_->Report(table->name(), table->store_id(), table->visible());
+    replicated()->Report(table->name(), table->store_id(), table->visible());
   }
   const MutexLock lock(follow_mutex_);
   if (!elsewhere_.empty()) follow_job_.ScheduleNow();

@@ -59,9 +59,9 @@ class Tables : private StoreFollower {
   // Loads all tables of the store. If it does not answer, begins with what
   // `copy` returns, unless null. Afterwards lookups see all that was
   // acknowledged with ACK_REPLICATED before. Errors: those of Store::Load,
-  // Store::CreateTable and Store::AwaitFollowed, with the one of `copy`; those
-  // of Table::AwaitFollowed. REQUIRES: there is a store; no
-  // other call came before.
+  // TableLog::CreateTable and ReplicatedLog::AwaitFollowed, with the one of
+  // `copy`; those of Table::AwaitFollowed. REQUIRES: there is a store; no other
+  // call came before.
   using Copy = std::function<absl::StatusOr<StoredCopy>()>;
   absl::Status Restore(const Copy& copy = nullptr);
 
@@ -72,38 +72,38 @@ class Tables : private StoreFollower {
   // The same, for a call that writes: of a store that other servers write too,
   // a table is not absent because this server has not followed yet. Asks the
   // store if the table is not here, and waits for it a moment. Errors besides:
-  // those of Store::FindTable; ABORTED (STORE_CONFLICT) if it does not come;
-  // DATA_LOSS (STORE_CORRUPT) and RESOURCE_EXHAUSTED (BUILD_MEMORY) if this
-  // server has left it out.
+  // those of ReplicatedLog::FindTable; ABORTED (STORE_CONFLICT) if it does not
+  // come; DATA_LOSS (STORE_CORRUPT) and RESOURCE_EXHAUSTED (BUILD_MEMORY) if
+  // this server has left it out.
   absl::StatusOr<TableRef> FindToUpdate(absl::string_view name) const;
 
   // Seconds since the store was last known to be reached; 0 without one.
   absl::Duration store_lag() const {
-    return store_ == nullptr ? absl::ZeroDuration() : store_->lag();
+    return feed() == nullptr ? absl::ZeroDuration() : feed()->lag();
   }
 
   // How many tables the store has, or the server that is followed, and this
   // server lacks; 0 without a store.
   size_t missing() const;
 
-  // Store::Replicas, as of this moment.
+  // ReplicatedLog::Replicas, as of this moment.
   absl::StatusOr<std::vector<StoreReplica>> Replicas() const {
-    return store_ == nullptr ? Store::NotShared()
-                             : store_->Replicas(absl::ZeroDuration());
+    return others_write() ? replicated()->Replicas(absl::ZeroDuration())
+                          : NotShared();
   }
 
   // Errors: INVALID_ARGUMENT (TABLE_NAME_INVALID), ALREADY_EXISTS
   // (TABLE_EXISTS), RESOURCE_EXHAUSTED (TOO_MANY_TABLES), UNAVAILABLE
-  // (DRAINING), and those of Store::CreateTable, Store::FindTable and
-  // Store::CountTables. The limit counts the tables of the store, and binds
-  // this call alone: what other servers make is followed beyond it.
+  // (DRAINING), and those of TableLog::CreateTable, ReplicatedLog::FindTable
+  // and ReplicatedLog::CountTables. The limit counts the tables of the store,
+  // and binds this call alone: what other servers make is followed beyond it.
   absl::StatusOr<TableRef> Create(const std::string& name,
                                   const FibOptions& fib = {});
 
   // Also a table that this server has left out. Errors: FAILED_PRECONDITION
   // (TABLE_PERMANENT), NOT_FOUND (TABLE_NOT_FOUND), UNAVAILABLE (DRAINING), and
-  // those of Store::DeleteTable and Store::FindTable. The table remains after
-  // an error.
+  // those of TableLog::DeleteTable and ReplicatedLog::FindTable. The table
+  // remains after an error.
   absl::Status Delete(const std::string& name);
 
   // All tables, ordered by name.
@@ -150,7 +150,7 @@ class Tables : private StoreFollower {
   // Errors: those of Restore.
   absl::StatusOr<std::vector<StoredTable>> LoadOrResume(const Copy& copy);
   // Waits until lookups see what other servers acknowledged before this one
-  // counted among them. Errors: those of Store::AwaitFollowed and
+  // counted among them. Errors: those of ReplicatedLog::AwaitFollowed and
   // Table::AwaitFollowed.
   absl::Status AwaitFollowed();
   // Errors: those of UpdateStaging::ToRib; DATA_LOSS (STORE_CORRUPT) if a FIB
@@ -167,7 +167,13 @@ class Tables : private StoreFollower {
                                      const FibOptions& fib);
   absl::StatusOr<TableRef> TryDelete(const std::string& name);
   // True if others write the store, which is asked then.
-  bool others_write() const { return store_ != nullptr && store_->shared(); }
+  bool others_write() const { return replicated() != nullptr; }
+  ReplicatedLog* replicated() const {
+    return store_ == nullptr ? nullptr : store_->replicated();
+  }
+  TableFeed* feed() const {
+    return store_ == nullptr ? nullptr : store_->feed();
+  }
   // Also hands over what waits for a new table.
   void PublishMap(Map map) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The job that frees deleted tables, as soon as they have no other reference.

@@ -20,21 +20,31 @@
 namespace planb::server {
 
 // Thread-safe.
-class FakeStore final : public Store {
+class FakeStore final : public Store, public ReplicatedLog {
  public:
   absl::string_view kind() const override { return "fake"; }
   const std::string& path() const override { return path_; }
   StoreSync sync() const override { return synced; }
-  bool shared() const override { return others_write; }
+  TableLog* log() override { return this; }
+  ReplicatedLog* replicated() override { return others_write ? this : nullptr; }
+  absl::Status AwaitFollowed() override { return absl::OkStatus(); }
+  absl::StatusOr<size_t> CountTables() override { return NotShared(); }
+  absl::StatusOr<uint64_t> FindTable(const std::string&) override {
+    return NotShared();
+  }
+  void Report(const std::string&, uint64_t, uint64_t) override {}
+  absl::StatusOr<std::vector<StoreReplica>> Replicas(absl::Duration) override {
+    return NotShared();
+  }
   void StopTable(const std::string&, uint64_t,
                  const absl::Status& why) override {
     const MutexLock lock(mutex_);
     stopped = why;
   }
   absl::StatusOr<std::vector<StoredTable>> Load() override { return loaded; }
-  using Store::CreateTable;
-  using Store::DeleteTable;
-  using Store::OfferSnapshot;
+  using TableLog::CreateTable;
+  using TableLog::DeleteTable;
+  using TableLog::OfferSnapshot;
   absl::StatusOr<uint64_t> CreateTable(const std::string& name,
                                        uint64_t generation,
                                        const FibOptions&) override {

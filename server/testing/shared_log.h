@@ -26,14 +26,30 @@ namespace planb::server {
 class SharedLog {
  public:
   // The store of one server. Must not outlive the log.
-  class View final : public Store {
+  class View final : public Store, public ReplicatedLog, public TableFeed {
    public:
     explicit View(SharedLog& log) : log_(log) {}
 
     absl::string_view kind() const override { return "shared"; }
     const std::string& path() const override { return path_; }
     StoreSync sync() const override { return StoreSync::kFull; }
-    bool shared() const override { return true; }
+    TableLog* log() override { return this; }
+    ReplicatedLog* replicated() override { return this; }
+    TableFeed* feed() override { return this; }
+    absl::Status AwaitFollowed() override { return absl::OkStatus(); }
+    void Report(const std::string&, uint64_t, uint64_t) override {}
+    void StopTable(const std::string&, uint64_t, const absl::Status&) override {
+    }
+    absl::StatusOr<std::vector<StoreReplica>> Replicas(
+        absl::Duration) override {
+      return NotShared();
+    }
+    absl::Status Resume(absl::Span<StoredTable>, absl::Duration) override {
+      return absl::UnimplementedError("it is always there");
+    }
+    absl::Duration lag() const override { return absl::ZeroDuration(); }
+    size_t missing() const override { return 0; }
+    TlsReloader* tls() override { return nullptr; }
 
     // Later, what other servers do is kept from this one until it falls behind
     // with an append, or until Release().
@@ -68,9 +84,9 @@ class SharedLog {
         std::erase(log_.views_, this);
       });
     }
-    using Store::CreateTable;
-    using Store::DeleteTable;
-    using Store::OfferSnapshot;
+    using TableLog::CreateTable;
+    using TableLog::DeleteTable;
+    using TableLog::OfferSnapshot;
     absl::StatusOr<uint64_t> CreateTable(const std::string& name,
                                          uint64_t generation,
                                          const FibOptions& fib) override {

@@ -43,10 +43,10 @@ StoreScript::StoreScript(const StoreScriptOptions& options)
   }
 }
 
-absl::Status StoreScript::Step(Store* store) {
+absl::Status StoreScript::Step(TableLog* log) {
   ++steps_;
   last_ = RandomAction();
-  return store == nullptr ? absl::OkStatus() : last_(*store);
+  return log == nullptr ? absl::OkStatus() : last_(*log);
 }
 
 StoreScript::Action StoreScript::RandomAction() {
@@ -58,16 +58,16 @@ StoreScript::Action StoreScript::RandomAction() {
     Table& table = tables_[name];
     table.generation = generation;
     table.fib.prefix_lengths = Below(2) == 1;
-    return [name, generation, fib = table.fib](Store& store) {
-      return store.CreateTable(name, generation, fib).status();
+    return [name, generation, fib = table.fib](TableLog& log) {
+      return log.CreateTable(name, generation, fib).status();
     };
   }
   if (Below(15) == 0) {
     const uint64_t generation = found->second.generation;
     floor_ = std::max(floor_, generation);
     tables_.erase(found);
-    return [name, generation](Store& store) {
-      return store.DeleteTable(name, generation);
+    return [name, generation](TableLog& log) {
+      return log.DeleteTable(name, generation);
     };
   }
   std::vector<AcceptedBatch> batches;
@@ -77,10 +77,10 @@ StoreScript::Action StoreScript::RandomAction() {
   }
   const auto after =
       std::make_shared<const StoredTable>(ToStored(name, found->second));
-  return [name, batches = std::move(batches), after](Store& store) {
-    absl::Status status = store.Append(name, batches);
+  return [name, batches = std::move(batches), after](TableLog& log) {
+    absl::Status status = log.Append(name, batches);
     if (status.ok()) {
-      store.OfferSnapshot(name, [&] { return MakeVersion(*after); });
+      log.OfferSnapshot(name, [&] { return MakeVersion(*after); });
     }
     return status;
   };

@@ -32,13 +32,13 @@ class StoreScript {
  public:
   explicit StoreScript(const StoreScriptOptions& options);
 
-  // Applies the next step to the model and, unless it is null, to `store`.
-  // Returns the status of `store`. If that is an error, the model is ahead of
+  // Applies the next step to the model and, unless it is null, to `log`.
+  // Returns the status of `log`. If that is an error, the model is ahead of
   // the store.
-  absl::Status Step(Store* store);
+  absl::Status Step(TableLog* log);
 
-  // Applies the last step once more, to `store` only.
-  absl::Status Retry(Store& store) const { return last_(store); }
+  // Applies the last step once more, to `log` only.
+  absl::Status Retry(TableLog& log) const { return last_(log); }
 
   uint64_t steps() const { return steps_; }
 
@@ -57,7 +57,7 @@ class StoreScript {
     std::vector<AnsweredRequest> requests;
   };
 
-  using Action = std::function<absl::Status(Store&)>;
+  using Action = std::function<absl::Status(TableLog&)>;
 
   static StoredTable ToStored(const std::string& name, const Table& table);
   static std::string Digest(const Table& table);

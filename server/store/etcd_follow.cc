@@ -17,6 +17,7 @@
 #include "absl/time/time.h"
 #include "base/mutex.h"
 #include "lpm/io/byte_source.h"
+#include "lpm/io/table_file.h"
 #include "lpm/routes/table_digest.h"
 #include "server/base/error.h"
 #include "server/base/log.h"
@@ -163,7 +164,7 @@ absl::StatusOr<StoredTable> EtcdStore::LoadTable(Log& log, int64_t revision) {
         prefix, revision, [&](const KeyValue& kv) -> absl::Status {
           ++parts;
           bytes += kv.value().size();
-          checksum = ChainChecksum(kv.value(), checksum);
+          checksum = Xxh3(kv.value(), checksum);
           const absl::Status pushed = replay.PushSnapshot(kv.value());
           return pushed.ok() ? pushed : Corrupt(kv.key(), pushed.message());
         });
@@ -191,7 +192,7 @@ absl::StatusOr<StoredTable> EtcdStore::LoadTable(Log& log, int64_t revision) {
         }
         const auto contents = Contents(log.id, next, record, revision);
         if (!contents.ok()) return contents.status();
-        chain = ChainChecksum(*contents, chain);
+        chain = Xxh3(*contents, chain);
         if (chain != record.chain() || contents->size() != record.bytes()) {
           return Corrupt(kv.key(),
                          "is damaged, or does not follow the one before it");
@@ -399,7 +400,7 @@ absl::Status EtcdStore::Deliver(uint64_t id, uint64_t number, int64_t revision,
   Log& log = found->second;
   if (number != log.record.next()) return absl::OkStatus();  // another thread
   if (!own) {
-    if (ChainChecksum(contents, log.record.chain()) != entry.chain() ||
+    if (Xxh3(contents, log.record.chain()) != entry.chain() ||
         contents.size() != entry.bytes()) {
       damage = "is damaged, or does not follow the one before it";
     }

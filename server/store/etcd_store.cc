@@ -498,7 +498,7 @@ void EtcdStore::Append(Job job) {
   std::string contents;
   AppendLittle(record.generation(), contents);
   contents += job.contents;
-  record.set_chain(ChainChecksum(contents, record.chain()));
+  record.set_chain(Xxh3(contents, record.chain()));
   record.set_next(number + 1);
   entry.set_writer(instance_);
   entry.set_chain(record.chain());

@@ -563,7 +563,7 @@ TEST_F(EtcdStoreTest, ASnapshotOfOtherContentsIsRefused) {
         *part);
     snapshot.set_parts(snapshot.parts() + 1);
     snapshot.set_bytes(snapshot.bytes() + part->size());
-    snapshot.set_checksum(ChainChecksum(*part, snapshot.checksum()));
+    snapshot.set_checksum(Xxh3(*part, snapshot.checksum()));
   }
   etcdserverpb::DeleteRangeRequest erase;
   erase.set_key(absl::StrCat(prefix_, "/state/logs/", id, "/0000000000000001"));

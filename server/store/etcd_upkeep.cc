@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/mutex.h"
+#include "lpm/io/table_file.h"
 #include "server/base/error.h"
 #include "server/base/log.h"
 #include "server/base/periodic.h"
@@ -416,7 +417,7 @@ absl::Status EtcdStore::WriteSnapshot(Offer offer) {
         AddPut(absl::StrCat(prefix, Hex(record.parts())), std::string(value),
                txn);
         record.set_parts(record.parts() + 1);
-        record.set_checksum(ChainChecksum(value, record.checksum()));
+        record.set_checksum(Xxh3(value, record.checksum()));
         record.set_bytes(record.bytes() + value.size());
         status = make(txn);
       }

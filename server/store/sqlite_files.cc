@@ -161,20 +161,13 @@ absl::Status CheckStoreFiles(const std::string& path,
                              const std::optional<StoreMarkRecord>& mark) {
   const std::string log = absl::StrCat(path, "-wal");
   if (StoreFileBytes(path) > 0) {
-    // SQLite treats a file of zeros as a new database, and deletes the log of a
-    // database if the header says that there is none.
+    // SQLite treats a file of zeros as a new database.
     std::ifstream file(path, std::ios::binary);
-    std::array<char, 20> header = {};
+    std::array<char, sizeof(kHeader)> header = {};
     file.read(header.data(), header.size());
     if (file.bad() ||
         std::memcmp(header.data(), kHeader, sizeof(kHeader)) != 0) {
       return Lost(absl::StrCat(path, ": is not an SQLite database"));
-    }
-    constexpr char kWal = 2;
-    if ((header[18] != kWal || header[19] != kWal) && StoreFileBytes(log) > 0) {
-      return Lost(absl::StrCat(path,
-                               ": has a write-ahead log and says that it"
-                               " has none"));
     }
     return absl::OkStatus();
   }

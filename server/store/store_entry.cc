@@ -3,7 +3,6 @@
 #include "server/store/store_entry.h"
 
 #include <endian.h>
-#include <xxhash.h>
 
 #include <array>
 #include <cstring>
@@ -226,10 +225,6 @@ absl::Status ReadBatch(ByteCursor& cursor, ReadBatchResult& batch) {
     status = ReadRequest(cursor, batch.request.emplace());
   }
   return status;
-}
-
-uint64_t ChainChecksum(absl::string_view bytes, uint64_t chain) {
-  return XXH3_64bits_withSeed(bytes.data(), bytes.size(), chain);
 }
 
 }  // namespace planb::server

@@ -36,10 +36,6 @@ absl::Status ReadBatch(ByteCursor& cursor, ReadBatchResult& batch);
 void AppendRequest(const AnsweredRequest& request, std::string& out);
 absl::Status ReadRequest(ByteCursor& cursor, AnsweredRequest& request);
 
-// The checksum of an entry after one with the checksum `chain`, or of a part of
-// a snapshot.
-uint64_t ChainChecksum(absl::string_view bytes, uint64_t chain);
-
 }  // namespace planb::server
 
 #endif  // PLANB_SERVER_STORE_STORE_ENTRY_H_

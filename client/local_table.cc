@@ -17,8 +17,6 @@
 namespace planb::client {
 namespace {
 
-// Applying one change costs about as much as compiling this many routes.
-constexpr size_t kRoutesPerChange = 120;
 constexpr size_t kLargestQuestion = 4096;
 // How long the server may take to answer in place of a stale table.
 constexpr absl::Duration kAnswerTime = absl::Seconds(5);
@@ -90,11 +88,8 @@ absl::Status LocalRoutes::Compile(const GenerationChanges& changes) {
   for (size_t i = 0; i < halves_.size(); ++i) {
     Half& half = *halves_[i];
     if (!changes.reset && changed[i].empty()) continue;
-    const bool everything =
-        changes.reset ||
-        changed[i].size() > 64 + half.routes.size() / kRoutesPerChange;
-    auto fib = everything ? half.compiler.Compile(half.routes)
-                          : half.compiler.Update(half.routes, changed[i]);
+    auto fib = changes.reset ? half.compiler.Compile(half.routes)
+                             : half.compiler.Update(half.routes, changed[i]);
     if (!fib.ok()) return fib.status();
     half.fib = *std::move(fib);
   }

@@ -65,6 +65,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "lpm/fib/fib.h"
+#include "lpm/fib/fib_compiler.h"
 #include "lpm/fib/table_compiler.h"
 #include "lpm/kernels/layout.h"
 
@@ -308,9 +309,10 @@ absl::StatusOr<size_t> MeasuredFibBytes(const RouteSet& routes, size_t most,
             (*table)->values().next_hop_count() + 1};
     lists += (*table)->list_bytes() * 3 / 2;  // while the last one grew
   }
-  const FibSize updated = {
-      MostUpdatedLines(full.lines), MostUpdatedDescriptors(full.descriptors),
-      2 * full.next_hops + kUpdateAside + 64 + routes.size() / 48};
+  const FibSize updated = {MostUpdatedLines(full.lines),
+                           MostUpdatedDescriptors(full.descriptors),
+                           2 * full.next_hops + kUpdateAside +
+                               FibCompiler::MostChanges(routes.size())};
   const uint64_t pools =
       updated.lines * sizeof(Line) + updated.descriptors * sizeof(Descriptor);
   // The published one; then the pools of an update, grown beside it, with their

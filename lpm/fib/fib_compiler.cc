@@ -21,9 +21,6 @@
 namespace planb {
 namespace {
 
-// A change costs about as much as compiling this many routes anew.
-constexpr size_t kRoutesPerChange = 48;
-
 // Changes of the root that are remembered, to bring older roots up to date.
 constexpr size_t kRootChanges = 256;
 
@@ -68,18 +65,19 @@ class FibCompiler::Impl {
       ++counters_.compacted;
       return Compile(routes);
     }
+    const auto is_wide = [](const Prefix& prefix) {
+      return prefix.length() < kRootBits;
+    };
+    if (changed.size() > MostChanges(routes.size()) ||
+        std::any_of(changed.begin(), changed.end(), is_wide)) {
+      ++counters_.full;
+      return Compile(routes);
+    }
     changed_.assign(changed.begin(), changed.end());
     if (changed_.size() > 1) {
       std::sort(changed_.begin(), changed_.end());
       changed_.erase(std::unique(changed_.begin(), changed_.end()),
                      changed_.end());
-    }
-    const bool wide = std::any_of(
-        changed_.begin(), changed_.end(),
-        [](const Prefix& prefix) { return prefix.length() < kRootBits; });
-    if (wide || changed_.size() > 64 + routes.size() / kRoutesPerChange) {
-      ++counters_.full;
-      return Compile(routes);
     }
     const uint64_t oldest = arena_->Oldest(/*none=*/generation_ + 1);
     Reclaim(oldest);

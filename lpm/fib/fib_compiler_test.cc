@@ -84,6 +84,24 @@ TEST_P(FibCompilerContract, RoutesNeedNotOutliveTheCall) {
   }
 }
 
+TEST_P(FibCompilerContract,
+       MostChangesAreMadeOneByOneAndMoreCompileEverything) {
+  const std::vector<Route> all = RandomRoutes(
+      {.family = GetParam(), .count = 4000, .min_length = 12, .seed = 7});
+  FibCompiler compiler(GetParam());
+  const RouteSet routes(GetParam(), all);
+  auto fib = compiler.Compile(routes).value();
+  std::vector<Prefix> changed;
+  const size_t most = FibCompiler::MostChanges(routes.size());
+  for (size_t i = 0; i < most; ++i) changed.push_back(all[i].prefix);
+  fib = compiler.Update(routes, changed).value();
+  EXPECT_EQ(compiler.counters().incremental, 1U);
+  changed.push_back(all[most].prefix);
+  fib = compiler.Update(routes, changed).value();
+  EXPECT_EQ(compiler.counters().incremental, 1U);
+  EXPECT_EQ(compiler.counters().full, 1U);
+}
+
 TEST_P(FibCompilerContract, CompileStartsAnew) {
   const std::vector<Route> one = Routes(300, 5), other = Routes(300, 6);
   FibCompiler compiler(GetParam());

@@ -11,10 +11,6 @@
 namespace planb::server {
 namespace {
 
-// Applying one change costs about as much as compiling this many routes. With
-// more changes, compiling all routes is cheaper.
-constexpr size_t kRoutesPerChange = 120;
-
 template <typename Use>
 void ForEachChanged(Family family,
                     absl::Span<const std::shared_ptr<const Delta>> deltas,
@@ -41,26 +37,25 @@ absl::StatusOr<bool> SnapshotBuilder::Compile(Half& half, const Rib& rib,
   ForEachChanged(half.family, deltas, [&](const Prefix&) { ++changes; });
   if (half.compiler != nullptr && changes == 0) return false;
   auto routes = std::make_shared<const RouteSet>(rib.ShareRoutes(half.family));
-  const bool everything = half.compiler == nullptr ||
-                          changes > 64 + routes->size() / kRoutesPerChange;
+  // Assigned to half.compiler only after success: it may fail or throw.
+  std::unique_ptr<FibCompiler> compiler = std::move(half.compiler);
+  absl::StatusOr<std::unique_ptr<const Fib>> fib;
+  bool everything = compiler == nullptr;
   if (everything) {
-    // Assigned to half.compiler only after success: Compile may fail or throw.
-    auto compiler = half.compiler == nullptr
-                        ? std::make_unique<FibCompiler>(half.family, options_)
-                        : std::move(half.compiler);
-    auto fib = compiler->Compile(*routes);
-    if (!fib.ok()) return fib.status();
-    half.fib = *std::move(fib);
-    half.compiler = std::move(compiler);
+    compiler = std::make_unique<FibCompiler>(half.family, options_);
+    fib = compiler->Compile(*routes);
   } else {
     std::vector<Prefix> changed;
     changed.reserve(changes);
     ForEachChanged(half.family, deltas,
                    [&](const Prefix& prefix) { changed.push_back(prefix); });
-    auto fib = half.compiler->Update(*routes, changed);
-    if (!fib.ok()) return fib.status();
-    half.fib = *std::move(fib);
+    const uint64_t before = compiler->counters().incremental;
+    fib = compiler->Update(*routes, changed);
+    everything = compiler->counters().incremental == before;
   }
+  if (!fib.ok()) return fib.status();
+  half.fib = *std::move(fib);
+  half.compiler = std::move(compiler);
   half.routes = std::move(routes);
   return everything;
 }
@@ -75,9 +70,6 @@ void SnapshotBuilder::MakeGroups(const NextHopGroupMap& map) {
 absl::StatusOr<std::unique_ptr<const Snapshot>> SnapshotBuilder::Build(
     uint64_t generation, const Rib& rib,
     absl::Span<const std::shared_ptr<const Delta>> deltas) {
-  const auto full_compilations = [this](const Half& half) {
-    return half.compiler->counters().full + half.compiler->counters().compacted;
-  };
   bool full = false;
   absl::Status fault;
   try {  // the standard library reports exhausted memory by an exception only
@@ -85,13 +77,10 @@ absl::StatusOr<std::unique_ptr<const Snapshot>> SnapshotBuilder::Build(
     if (fault.ok()) MakeGroups(rib.next_hops().groups());
     for (Half* const half : {&v4_, &v6_}) {
       if (!fault.ok()) break;
-      const uint64_t before =
-          half->compiler == nullptr ? 0 : full_compilations(*half);
       const absl::StatusOr<bool> everything = Compile(*half, rib, deltas);
       fault = everything.status();
       if (!fault.ok()) break;
       full |= *everything;
-      full |= full_compilations(*half) != before;
     }
   } catch (const std::bad_alloc&) {
     fault = QuotaError(kNoBuildMemory, "memory",

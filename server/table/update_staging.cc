@@ -14,6 +14,7 @@
 #include "absl/time/clock.h"
 #include "base/mutex.h"
 #include "lpm/fib/fib_bound.h"
+#include "lpm/fib/fib_compiler.h"
 #include "server/base/error.h"
 #include "server/table/group_table.h"
 
@@ -88,10 +89,14 @@ FibsBound BoundOfFewer(const Rib& next, const FibsBound& before,
   return bound;
 }
 
-// True if everything is compiled after so many changes (SnapshotBuilder decides
-// that for each family, for half as many).
-bool CompilesAll(size_t changes, uint64_t routes) {
-  return changes > 128 + routes / 60;
+// True if so many changes are more than FibCompiler makes one by one, of one
+// family at least.
+bool CompilesAll(size_t changes, const Rib& rib) {
+  size_t most = 0;
+  for (const Family family : kFamilies) {
+    most += FibCompiler::MostChanges(rib.routes(family).size());
+  }
+  return changes > most;
 }
 
 // RESOURCE_EXHAUSTED (TABLE_FULL) if a FIB might not be able to hold this
@@ -269,7 +274,7 @@ absl::StatusOr<FibsBound> UpdateStaging::Admit(const Rib& next, size_t aside,
   }
   if (measured.has_value()) {
     // Few changes leave the memory of the table before.
-    const bool anew = CompilesAll(delta.routes.size(), next.size());
+    const bool anew = CompilesAll(delta.routes.size(), next);
     for (size_t f = 0; f < measured->families.size() && !anew; ++f) {
       FibsBound::OfFamily& of = measured->families[f];
       of.bytes = std::max(of.bytes, std::min(head_.fibs.families[f].bytes,

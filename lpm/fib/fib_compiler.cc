@@ -57,6 +57,9 @@ class FibCompiler::Impl {
       const RouteSet& routes, absl::Span<const Prefix> changed) {
     ABSL_RAW_CHECK(called_, "Compile comes first");
     if (!std::exchange(published_, false)) {
+      // It may have failed for want of the memory that these take.
+      updater_ = nullptr;
+      table_ = nullptr;
       ++counters_.full;
       return Compile(routes);
     }

@@ -457,10 +457,9 @@ class ServerImpl final : public Server {
                           absl::FormatDuration(lag));
     }
     if (options_.empty_table_ready) return "";
-    const auto snapshot = tables_.default_table().Read();
-    const size_t routes = snapshot->routes(Family::kIpv4)->size() +
-                          snapshot->routes(Family::kIpv6)->size();
-    return routes == 0 ? "the default table has no visible route" : "";
+    return tables_.default_table().Read()->routes().size() == 0
+               ? "the default table has no visible route"
+               : "";
   }
 
   absl::Status ListenMetrics() {

@@ -69,8 +69,7 @@ absl::Status CheckMatch(const v1::ListRoutesRequest& request) {
 template <typename Use>
 bool ForEachSelected(const Pinned& pinned, v1::ListRoutesRequest::Match match,
                      const Prefix& prefix, Use use) {
-  const RouteSet& family =
-      *pinned.routes[prefix.family() == Family::kIpv6 ? 1 : 0];
+  const RouteSet& family = pinned.routes.of(prefix.family());
   switch (match) {
     case v1::ListRoutesRequest::MATCH_EXACT: {
       const NextHopId next_hop = family.Find(prefix);
@@ -92,11 +91,12 @@ bool ForEachSelected(const Pinned& pinned, v1::ListRoutesRequest::Match match,
         if (!use(*it)) return false;
       }
       return true;
-    default:
-      return std::all_of(
-          pinned.routes.begin(), pinned.routes.end(), [&](const auto& routes) {
-            return std::all_of(routes->begin(), routes->end(), use);
-          });
+    default: {
+      const RouteSet& v4 = pinned.routes.of(Family::kIpv4);
+      const RouteSet& v6 = pinned.routes.of(Family::kIpv6);
+      return std::all_of(v4.begin(), v4.end(), use) &&
+             std::all_of(v6.begin(), v6.end(), use);
+    }
   }
 }
 

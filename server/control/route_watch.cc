@@ -125,8 +125,9 @@ bool SendWhole(const Pinned& pinned,
   GenerationSender sender(pinned.generation, /*reset=*/true, out);
   return sender.AddNextHops(pinned.next_hops.next_hops()) &&
          sender.AddGroups(pinned.next_hops.groups()) &&
-         sender.AddRoutes(*pinned.routes[0]) &&
-         sender.AddRoutes(*pinned.routes[1]) && sender.Finish(pinned.digest);
+         sender.AddRoutes(pinned.routes.of(Family::kIpv4)) &&
+         sender.AddRoutes(pinned.routes.of(Family::kIpv6)) &&
+         sender.Finish(pinned.digest);
 }
 
 // A generation is visible a moment before the history has it. A client that saw

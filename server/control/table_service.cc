@@ -124,7 +124,7 @@ absl::Status Explain(const Snapshot& snapshot, const Kernel& kernel,
                       address.status().message());
   }
   response.set_generation(snapshot.generation());
-  const RouteSet& routes = *snapshot.routes(address->family());
+  const RouteSet& routes = snapshot.routes().of(address->family());
   for (std::optional<Route> match = routes.Match(*address); match.has_value();
        match = routes.Cover(match->prefix)) {
     Encode(*match, *response.add_matches());
@@ -313,7 +313,7 @@ grpc::Status TableService::GetRoute(const v1::GetRouteRequest& request,
                              prefix.status().message()));
   }
   const NextHopId next_hop =
-      (*table)->Read()->routes(prefix->family())->Find(*prefix);
+      (*table)->Read()->routes().of(prefix->family()).Find(*prefix);
   if (next_hop == kNoRoute) {
     return ToGrpc(
         FieldError(absl::StatusCode::kNotFound, "ROUTE_NOT_FOUND", "prefix",

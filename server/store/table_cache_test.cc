@@ -145,7 +145,7 @@ TEST_F(TableCacheTest, WritesATableThatWasMadeAnew) {
   ASSERT_TRUE(cache->Write({Version("default", 1, 5)}, absl::Now()).ok());
   TableCache::Table anew = Version("default", 1, 6);
   anew.id = 2;
-  ASSERT_TRUE(cache->Write({anew}, absl::Now()).ok());
+  ASSERT_TRUE(cache->Write({&anew, 1}, absl::Now()).ok());
   const auto copy = cache->Load();
   ASSERT_TRUE(copy.ok()) << copy.status();
   EXPECT_EQ(copy->tables.at(0).id, 2U);

@@ -77,6 +77,13 @@ void Count(NextHopId before, NextHopId after, int64_t times,
                        : change.counts.changed) += count;
 }
 
+// Counts a route that was set, and adds it to the delta if it changed.
+void Record(const Prefix& prefix, NextHopId before, NextHopId after,
+            Rib::Change& change) {
+  Count(before, after, 1, change);
+  if (before != after) change.delta.routes.push_back({prefix, after});
+}
+
 // Counts an operation by its result, or undoes that: `times` is 1 or -1.
 void CountOperation(Op op, NextHopId before, NextHopId after, int64_t times,
                     Rib::Change& change) {
@@ -338,11 +345,8 @@ size_t NextHopSet::bytes() const {
 
 Rib Rib::Share() const {
   Rib shared(limits_);
-  shared.v4_ = v4_.Share();
-  shared.v6_ = v6_.Share();
+  shared.routes_ = routes_.Share();
   shared.next_hops_ = next_hops_;
-  shared.digest_ = digest_;
-  shared.lengths_ = lengths_;
   return shared;
 }
 
@@ -418,8 +422,7 @@ void Rib::RebaseRoutes(const UpdateBatch& batch, const Rib& base,
     const NextHopId before = next_hop_in(head);
     const NextHopId after = next_hop_in(*this);
     if (!ops[i].has_value()) {
-      mutable_routes(prefix.family()).Exchange(prefix, before);
-      Tally(prefix, after, before);
+      routes_.Exchange(prefix, before);
       continue;
     }
     const auto count = [&](NextHopId from, int64_t times) {
@@ -507,31 +510,9 @@ void Rib::ApplyChanges(const UpdateBatch& batch,
 }
 
 NextHopId Rib::Set(const Prefix& prefix, NextHopId next_hop, Change& change) {
-  const NextHopId before =
-      mutable_routes(prefix.family()).Exchange(prefix, next_hop);
+  const NextHopId before = routes_.Exchange(prefix, next_hop);
   Record(prefix, before, next_hop, change);
   return before;
-}
-
-void Rib::Record(const Prefix& prefix, NextHopId before, NextHopId after,
-                 Change& change) {
-  Count(before, after, 1, change);
-  if (before == after) return;
-  Tally(prefix, before, after);
-  change.delta.routes.push_back({prefix, after});
-}
-
-void Rib::Tally(const Prefix& prefix, NextHopId before, NextHopId after) {
-  uint64_t& length = lengths_[prefix.family() == Family::kIpv6 ? 1 : 0]
-                             [static_cast<size_t>(prefix.length())];
-  if (before != kNoRoute) {
-    digest_.Remove(Route{prefix, before});
-    --length;
-  }
-  if (after != kNoRoute) {
-    digest_.Add(Route{prefix, after});
-    ++length;
-  }
 }
 
 template <typename Use>
@@ -581,13 +562,7 @@ void Rib::Replace(const UpdateBatch& batch, Violations& violations,
       all, [&](const Prefix& prefix, NextHopId before, NextHopId after) {
         Record(prefix, before, after, change);
       });
-  const auto v6 = std::partition_point(
-      all.begin(), all.end(),
-      [](const Route& r) { return r.prefix.family() == Family::kIpv4; });
-  const auto v4_size = static_cast<size_t>(v6 - all.begin());
-  const absl::Span<const Route> span = all;
-  v4_ = RouteSet(Family::kIpv4, span.first(v4_size));
-  v6_ = RouteSet(Family::kIpv6, span.subspan(v4_size));
+  routes_ = TableRoutes(all);
 }
 
 void Rib::ApplyDifferences(const std::vector<Route>& wanted, size_t count,
@@ -652,7 +627,7 @@ absl::Status Rib::CheckLimits(uint64_t routes_before,
 }
 
 size_t Rib::bytes() const {
-  return sizeof(*this) + v4_.bytes() + v6_.bytes() + next_hops_.bytes();
+  return sizeof(*this) + routes_.bytes() + next_hops_.bytes();
 }
 
 }  // namespace planb::server

@@ -23,6 +23,7 @@
 #include "lpm/routes/persistent_map.h"
 #include "lpm/routes/route_set.h"
 #include "lpm/routes/table_digest.h"
+#include "lpm/table/table.h"
 #include "server/base/error.h"
 #include "server/table/update.h"
 
@@ -173,24 +174,21 @@ class Rib {
                       const Rib& head, absl::Span<const Prefix> touched,
                       Change& change);
 
-  const RouteSet& routes(Family family) const {
-    return family == Family::kIpv6 ? v6_ : v4_;
-  }
-  // A copy of the routes of one family. O(1).
-  RouteSet ShareRoutes(Family family) const { return routes(family).Share(); }
+  const TableRoutes& routes() const { return routes_; }
+  const RouteSet& routes(Family family) const { return routes_.of(family); }
 
   const NextHopSet& next_hops() const { return next_hops_; }
 
-  uint64_t size() const { return v4_.size() + v6_.size(); }
+  uint64_t size() const { return routes_.size(); }
 
   // Number of routes of each length.
   const RoutesByLength& lengths(Family family) const {
-    return lengths_[family == Family::kIpv6 ? 1 : 0];
+    return routes_.lengths(family);
   }
 
   // Table.digest. O(1).
   std::string digest() const {
-    TableDigest all = digest_;
+    TableDigest all = routes_.digest();
     all.Add(next_hops_.digest());
     return all.ToString();
   }
@@ -199,9 +197,6 @@ class Rib {
   size_t bytes() const;
 
  private:
-  RouteSet& mutable_routes(Family family) {
-    return family == Family::kIpv6 ? v6_ : v4_;
-  }
   // `order` is the ascending order of the changes, unless they ascend.
   void ApplyChanges(const UpdateBatch& batch, absl::Span<const uint32_t> order,
                     Violations& violations, Change& change);
@@ -217,11 +212,6 @@ class Rib {
   // Sets a route, or withdraws it if `next_hop` is kNoRoute, and records that.
   // Returns the next hop before.
   NextHopId Set(const Prefix& prefix, NextHopId next_hop, Change& change);
-  // Updates counts, lengths, digest and delta for a route that was set.
-  void Record(const Prefix& prefix, NextHopId before, NextHopId after,
-              Change& change);
-  // The part of Record that concerns the routes as they are afterwards.
-  void Tally(const Prefix& prefix, NextHopId before, NextHopId after);
   // The part of Rebase that concerns routes.
   void RebaseRoutes(const UpdateBatch& batch, const Rib& base, const Rib& head,
                     absl::Span<const Prefix> touched, Change& change);
@@ -233,11 +223,8 @@ class Rib {
                            size_t next_hops_before) const;
 
   RibLimits limits_;
-  RouteSet v4_{Family::kIpv4};
-  RouteSet v6_{Family::kIpv6};
+  TableRoutes routes_;
   NextHopSet next_hops_;
-  TableDigest digest_;  // of the routes
-  std::array<RoutesByLength, 2> lengths_ = {};
 };
 
 }  // namespace planb::server

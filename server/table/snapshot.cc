@@ -9,55 +9,12 @@
 #include "server/base/error.h"
 
 namespace planb::server {
-namespace {
-
-template <typename Use>
-void ForEachChanged(Family family,
-                    absl::Span<const std::shared_ptr<const Delta>> deltas,
-                    Use use) {
-  for (const auto& delta : deltas) {
-    for (const Route& route : delta->routes) {
-      if (route.prefix.family() == family) use(route.prefix);
-    }
-  }
-}
-
-}  // namespace
 
 size_t Snapshot::intervals(Family family) const {
   std::call_once(counted_, [this] {
-    intervals_ = {fib_v4_->Stats().intervals, fib_v6_->Stats().intervals};
+    intervals_ = {fibs_.v4->Stats().intervals, fibs_.v6->Stats().intervals};
   });
   return intervals_[family == Family::kIpv6 ? 1 : 0];
-}
-
-absl::StatusOr<bool> SnapshotBuilder::Compile(Half& half, const Rib& rib,
-                                              Deltas deltas) const {
-  size_t changes = 0;
-  ForEachChanged(half.family, deltas, [&](const Prefix&) { ++changes; });
-  if (half.compiler != nullptr && changes == 0) return false;
-  auto routes = std::make_shared<const RouteSet>(rib.ShareRoutes(half.family));
-  // Assigned to half.compiler only after success: it may fail or throw.
-  std::unique_ptr<FibCompiler> compiler = std::move(half.compiler);
-  absl::StatusOr<std::unique_ptr<const Fib>> fib;
-  bool everything = compiler == nullptr;
-  if (everything) {
-    compiler = std::make_unique<FibCompiler>(half.family, options_);
-    fib = compiler->Compile(*routes);
-  } else {
-    std::vector<Prefix> changed;
-    changed.reserve(changes);
-    ForEachChanged(half.family, deltas,
-                   [&](const Prefix& prefix) { changed.push_back(prefix); });
-    const uint64_t before = compiler->counters().incremental;
-    fib = compiler->Update(*routes, changed);
-    everything = compiler->counters().incremental == before;
-  }
-  if (!fib.ok()) return fib.status();
-  half.fib = *std::move(fib);
-  half.compiler = std::move(compiler);
-  half.routes = std::move(routes);
-  return everything;
 }
 
 void SnapshotBuilder::MakeGroups(const NextHopGroupMap& map) {
@@ -70,32 +27,25 @@ void SnapshotBuilder::MakeGroups(const NextHopGroupMap& map) {
 absl::StatusOr<std::unique_ptr<const Snapshot>> SnapshotBuilder::Build(
     uint64_t generation, const Rib& rib,
     absl::Span<const std::shared_ptr<const Delta>> deltas) {
-  bool full = false;
-  absl::Status fault;
+  absl::StatusOr<bool> full;
   try {  // the standard library reports exhausted memory by an exception only
-    if (fault_ != nullptr) fault = fault_(generation);
-    if (fault.ok()) MakeGroups(rib.next_hops().groups());
-    for (Half* const half : {&v4_, &v6_}) {
-      if (!fault.ok()) break;
-      const absl::StatusOr<bool> everything = Compile(*half, rib, deltas);
-      fault = everything.status();
-      if (!fault.ok()) break;
-      full |= *everything;
+    if (fault_ != nullptr) {
+      const absl::Status fault = fault_(generation);
+      if (!fault.ok()) return fault;
     }
+    MakeGroups(rib.next_hops().groups());
+    std::vector<absl::Span<const Route>> changed;
+    changed.reserve(deltas.size());
+    for (const auto& delta : deltas) changed.push_back(delta->routes);
+    full = compiler_.Update(rib.routes(), changed);
   } catch (const std::bad_alloc&) {
-    fault = QuotaError(kNoBuildMemory, "memory",
-                       "not enough memory to compile the FIB");
+    full = QuotaError(kNoBuildMemory, "memory",
+                      "not enough memory to compile the FIB");
   }
-  if (!fault.ok()) {
-    // Discards partially updated compilers; the next build starts from scratch.
-    v4_.compiler = nullptr;
-    v6_.compiler = nullptr;
-    return fault;
-  }
-  ++(full ? full_ : incremental_);
-  return std::make_unique<const Snapshot>(generation, rib.digest(), v4_.routes,
-                                          v6_.routes, rib.next_hops(), groups_,
-                                          v4_.fib, v6_.fib);
+  if (!full.ok()) return full.status();
+  ++(*full ? full_ : incremental_);
+  return std::make_unique<const Snapshot>(generation, rib, groups_,
+                                          compiler_.fibs());
 }
 
 absl::Status WriteTableFile(const std::string& table, const Pinned& pinned,
@@ -110,8 +60,8 @@ absl::Status WriteTableFile(const std::string& table, const Pinned& pinned,
   for (const NextHopGroup& group : pinned.next_hops.groups()) {
     if (status.ok()) status = writer.Add(group);
   }
-  for (const auto& routes : pinned.routes) {
-    for (const Route& route : *routes) {
+  for (const Family family : {Family::kIpv4, Family::kIpv6}) {
+    for (const Route& route : pinned.routes.of(family)) {
       if (!status.ok()) return status;
       status = writer.Add(route);
     }

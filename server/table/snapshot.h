@@ -20,10 +20,9 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "lpm/fib/fib.h"
-#include "lpm/fib/fib_compiler.h"
 #include "lpm/io/table_file.h"
 #include "lpm/prefix.h"
-#include "lpm/routes/route_set.h"
+#include "lpm/table/table.h"
 #include "server/table/group_table.h"
 #include "server/table/rib.h"
 #include "server/table/update.h"
@@ -34,45 +33,36 @@ namespace planb::server {
 // thread-safe. Shares memory with the generations before and after it.
 class Snapshot {
  public:
-  // REQUIRES: each FIB was compiled from the routes of its family.
-  Snapshot(uint64_t generation, std::string digest,
-           std::shared_ptr<const RouteSet> routes_v4,
-           std::shared_ptr<const RouteSet> routes_v6, NextHopSet next_hops,
-           std::shared_ptr<const GroupTable> groups,
-           std::shared_ptr<const Fib> fib_v4, std::shared_ptr<const Fib> fib_v6)
+  // REQUIRES: the FIBs were compiled from the routes of `rib`.
+  Snapshot(uint64_t generation, const Rib& rib,
+           std::shared_ptr<const GroupTable> groups, TableFibs fibs)
       : generation_(generation),
-        digest_(std::move(digest)),
-        routes_v4_(std::move(routes_v4)),
-        routes_v6_(std::move(routes_v6)),
-        next_hops_(std::move(next_hops)),
+        digest_(rib.digest()),
+        routes_(rib.routes().Share()),
+        next_hops_(rib.next_hops()),
         groups_(std::move(groups)),
-        fib_v4_(std::move(fib_v4)),
-        fib_v6_(std::move(fib_v6)) {}
+        fibs_(std::move(fibs)) {}
 
   uint64_t generation() const { return generation_; }
 
   // Table.digest.
   const std::string& digest() const { return digest_; }
 
-  const Fib& fib(Family family) const {
-    return family == Family::kIpv6 ? *fib_v6_ : *fib_v4_;
-  }
+  const Fib& fib(Family family) const { return *fibs_.of(family); }
 
-  // The routes this was compiled from. A caller that lists routes may keep
+  // The routes this was compiled from. A caller that lists routes may share
   // them; they do not keep the FIBs alive.
-  const std::shared_ptr<const RouteSet>& routes(Family family) const {
-    return family == Family::kIpv6 ? routes_v6_ : routes_v4_;
-  }
+  const TableRoutes& routes() const { return routes_; }
 
   // What the FIBs were compiled for.
   FibOptions fib_options() const {
-    return {.prefix_lengths = fib_v6_->keeps_prefix_lengths()};
+    return {.prefix_lengths = fibs_.v6->keeps_prefix_lengths()};
   }
 
   // The route of the longest prefix that contains `address`. Takes
   // microseconds: for diagnosis, not for the lookup path.
   std::optional<Route> Match(const Address& address) const {
-    return routes(address.family())->Match(address);
+    return routes_.of(address.family()).Match(address);
   }
 
   // Cheap to copy; a copy may outlive the snapshot.
@@ -89,17 +79,15 @@ class Snapshot {
   size_t intervals(Family family) const;
 
   // Bytes of the FIBs.
-  size_t fib_bytes() const { return fib_v4_->bytes() + fib_v6_->bytes(); }
+  size_t fib_bytes() const { return fibs_.v4->bytes() + fibs_.v6->bytes(); }
 
  private:
   const uint64_t generation_;
   const std::string digest_;
-  const std::shared_ptr<const RouteSet> routes_v4_;
-  const std::shared_ptr<const RouteSet> routes_v6_;
+  const TableRoutes routes_;
   const NextHopSet next_hops_;
   const std::shared_ptr<const GroupTable> groups_;
-  const std::shared_ptr<const Fib> fib_v4_;
-  const std::shared_ptr<const Fib> fib_v6_;
+  const TableFibs fibs_;
   // Counted on demand, so that a rebuild does not wait for it.
   mutable std::once_flag counted_;
   mutable std::array<size_t, 2> intervals_ = {};  // v4, v6
@@ -110,12 +98,12 @@ struct Pinned {
   explicit Pinned(const Snapshot& snapshot)
       : generation(snapshot.generation()),
         digest(snapshot.digest()),
-        routes{snapshot.routes(Family::kIpv4), snapshot.routes(Family::kIpv6)},
+        routes(snapshot.routes().Share()),
         next_hops(snapshot.next_hops()) {}
 
   uint64_t generation;
   std::string digest;
-  std::array<std::shared_ptr<const RouteSet>, 2> routes;  // v4, v6
+  TableRoutes routes;
   NextHopSet next_hops;
 };
 
@@ -131,13 +119,12 @@ using BuildFault = std::function<absl::Status(uint64_t generation)>;
 // The reason of the error of a build for want of memory.
 inline constexpr char kNoBuildMemory[] = "BUILD_MEMORY";
 
-// Compiles one generation after the other: from the changes since the previous
-// one, or from all routes if there are too many changes. Thread-compatible.
+// Makes one snapshot after the other. Thread-compatible.
 class SnapshotBuilder {
  public:
   explicit SnapshotBuilder(BuildFault fault = nullptr,
                            const FibOptions& options = {})
-      : fault_(std::move(fault)), options_(options) {}
+      : fault_(std::move(fault)), compiler_(options) {}
 
   // The snapshot of `rib`. Errors: RESOURCE_EXHAUSTED if memory is exhausted or
   // if a FIB cannot hold the routes; then the next call must repeat these
@@ -152,25 +139,10 @@ class SnapshotBuilder {
   uint64_t full_builds() const { return full_; }
 
  private:
-  // One family: the routes and the FIB of the last build. Without a compiler,
-  // the next build starts from all routes.
-  struct Half {
-    explicit Half(Family f) : family(f) {}
-    const Family family;
-    std::unique_ptr<FibCompiler> compiler;
-    std::shared_ptr<const RouteSet> routes;
-    std::shared_ptr<const Fib> fib;
-  };
-  using Deltas = absl::Span<const std::shared_ptr<const Delta>>;
-  // True if it compiled all routes.
-  absl::StatusOr<bool> Compile(Half& half, const Rib& rib, Deltas deltas) const;
-
   void MakeGroups(const NextHopGroupMap& map);
 
   const BuildFault fault_;
-  const FibOptions options_;
-  Half v4_{Family::kIpv4};
-  Half v6_{Family::kIpv6};
+  TableFibsCompiler compiler_;
   NextHopGroupMap made_of_;
   std::shared_ptr<const GroupTable> groups_ =
       std::make_shared<const GroupTable>();

@@ -26,8 +26,8 @@ TEST(Snapshot, MatchAndFibAgreeWithTheOracle) {
       SyntheticTable({.ipv6_routes = 3000, .ipv4_routes = 2000, .seed = 5});
   const Oracle oracle(routes);
   const auto snapshot = MakeSnapshot(1, routes);
-  EXPECT_EQ(snapshot->routes(Family::kIpv4)->size(), 2000U);
-  EXPECT_EQ(snapshot->routes(Family::kIpv6)->size(), 3000U);
+  EXPECT_EQ(snapshot->routes().of(Family::kIpv4).size(), 2000U);
+  EXPECT_EQ(snapshot->routes().of(Family::kIpv6).size(), 3000U);
   for (Family family : {Family::kIpv4, Family::kIpv6}) {
     for (const Address& address : SyntheticTrace(routes, family, 3000, 6)) {
       const auto expected = oracle.Lookup(address);

@@ -23,25 +23,26 @@ constexpr absl::Duration kAnswerTime = absl::Seconds(5);
 // Never the digest of a table: a watch from it begins with the whole table.
 constexpr char kNoDigest[] = "whole table";
 
-size_t IndexOf(Family family) { return family == Family::kIpv6 ? 1 : 0; }
-
 }  // namespace
 
 LocalRoutes::LocalRoutes()
-    : kernel_(*AvailableKernels().front()),
-      halves_({std::make_unique<Half>(Family::kIpv4),
-               std::make_unique<Half>(Family::kIpv6)}),
-      state_(First()) {}
+    : kernel_(*AvailableKernels().front()), state_(std::make_unique<State>()) {
+  compiler_.Update(routes_, {}).value();  // an empty table always fits
+  Publish(0);
+}
 
-std::unique_ptr<const LocalRoutes::State> LocalRoutes::First() {
+std::string LocalRoutes::Digest() const {
+  TableDigest all = routes_.digest();
+  all.Add(objects_);
+  return all.ToString();
+}
+
+void LocalRoutes::Publish(uint64_t generation) {
   auto state = std::make_unique<State>();
-  state->digest = digest_.ToString();
-  for (size_t i = 0; i < halves_.size(); ++i) {
-    // An empty table always fits.
-    halves_[i]->fib = halves_[i]->compiler.Compile(halves_[i]->routes).value();
-    state->fibs[i] = halves_[i]->fib;
-  }
-  return state;
+  state->generation = generation;
+  state->digest = Digest();
+  state->fibs = compiler_.fibs();
+  state_.Publish(std::move(state));
 }
 
 void LocalRoutes::SetObjects(const GenerationChanges& changes) {
@@ -49,10 +50,11 @@ void LocalRoutes::SetObjects(const GenerationChanges& changes) {
   const auto erase = [this](NextHopId id, auto& objects) {
     const auto found = objects.find(id);
     if (found == objects.end()) return;
-    digest_.Remove(found->second);
+    objects_.Remove(found->second);
     objects.erase(found);
   };
   if (changes.reset) {
+    objects_ = TableDigest();
     next_hops_.clear();
     groups_.clear();
   }
@@ -60,78 +62,48 @@ void LocalRoutes::SetObjects(const GenerationChanges& changes) {
   for (const NextHopId id : changes.deleted_groups) erase(id, groups_);
   for (const NextHop& next_hop : changes.next_hops) {
     erase(next_hop.id, next_hops_);
-    digest_.Add(next_hop);
+    objects_.Add(next_hop);
     next_hops_.emplace(next_hop.id, next_hop);
   }
   for (const NextHopGroup& group : changes.groups) {
     erase(group.id, groups_);
-    digest_.Add(group);
+    objects_.Add(group);
     groups_.emplace(group.id, group);
   }
 }
 
 absl::Status LocalRoutes::Compile(const GenerationChanges& changes) {
-  std::array<std::vector<Prefix>, 2> changed;
-  for (const Route& route : changes.routes) {
-    Half& half = *halves_[IndexOf(route.prefix.family())];
-    const NextHopId before = half.routes.Exchange(route.prefix, route.next_hop);
-    if (before != kNoRoute) digest_.Remove(Route{route.prefix, before});
-    if (route.next_hop != kNoRoute) digest_.Add(route);
-    if (!changes.reset) {
-      changed[IndexOf(route.prefix.family())].push_back(route.prefix);
-    }
+  if (changes.reset) {
+    routes_ = TableRoutes();
+    compiler_.Restart();
   }
-  if (!changes.digest.empty() && digest_.ToString() != changes.digest) {
+  SetObjects(changes);
+  for (const Route& route : changes.routes) {
+    routes_.Exchange(route.prefix, route.next_hop);
+  }
+  if (!changes.digest.empty() && Digest() != changes.digest) {
     return absl::DataLossError(absl::StrCat("generation ", changes.generation,
                                             " leads to another digest here"));
   }
-  for (size_t i = 0; i < halves_.size(); ++i) {
-    Half& half = *halves_[i];
-    if (!changes.reset && changed[i].empty()) continue;
-    auto fib = changes.reset ? half.compiler.Compile(half.routes)
-                             : half.compiler.Update(half.routes, changed[i]);
-    if (!fib.ok()) return fib.status();
-    half.fib = *std::move(fib);
-  }
-  return absl::OkStatus();
+  absl::Status compiled = compiler_.Update(routes_, {changes.routes}).status();
+  if (compiled.ok()) Publish(changes.generation);
+  return compiled;
 }
 
 absl::Status LocalRoutes::Apply(const GenerationChanges& changes) {
   if (changes.bookmark && !changes.digest.empty() &&
-      changes.digest != digest_.ToString()) {
+      changes.digest != Digest()) {
     return absl::DataLossError(absl::StrCat(
         "the digest of generation ", changes.generation, " is another here"));
   }
   try {
-    if (changes.bookmark) {
-      // Of a later generation if those in between changed nothing.
-      if (changes.generation > generation()) {
-        auto state = std::make_unique<State>(*state_.Read());
-        state->generation = changes.generation;
-        state_.Publish(std::move(state));
-      }
-      return absl::OkStatus();
-    }
-    if (changes.reset) {
-      digest_ = TableDigest();
-      for (auto& half : halves_) {
-        half->routes = RouteSet(half->routes.family());
-      }
-    }
-    SetObjects(changes);
-    const absl::Status compiled = Compile(changes);
-    if (!compiled.ok()) return compiled;
-    auto state = std::make_unique<State>();
-    state->generation = changes.generation;
-    state->digest = digest_.ToString();
-    for (size_t i = 0; i < halves_.size(); ++i) {
-      state->fibs[i] = halves_[i]->fib;
-    }
-    state_.Publish(std::move(state));
+    if (!changes.bookmark) return Compile(changes);
+    // Of a later generation if those in between changed nothing.
+    if (changes.generation > generation()) Publish(changes.generation);
+    return absl::OkStatus();
   } catch (const std::bad_alloc&) {
     return absl::ResourceExhaustedError("not enough memory for the table");
   }
-  return absl::OkStatus();
 }
 
 std::optional<NextHop> LocalRoutes::FindNextHop(NextHopId id) const {

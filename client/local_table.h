@@ -6,7 +6,6 @@
 #ifndef PLANB_CLIENT_LOCAL_TABLE_H_
 #define PLANB_CLIENT_LOCAL_TABLE_H_
 
-#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -27,10 +26,9 @@
 #include "client/lookup_client.h"
 #include "client/route_watcher.h"
 #include "lpm/fib/fib.h"
-#include "lpm/fib/fib_compiler.h"
 #include "lpm/prefix.h"
-#include "lpm/routes/route_set.h"
 #include "lpm/routes/table_digest.h"
+#include "lpm/table/table.h"
 
 namespace planb::client {
 
@@ -54,13 +52,11 @@ class LocalRoutes {
   uint64_t Lookup(Family family, const void* addresses, size_t count,
                   NextHopId* next_hops) const {
     const auto state = state_.Read();
-    state->fibs[family == Family::kIpv6]->Lookup(addresses, count, next_hops,
-                                                 kernel_);
+    state->fibs.of(family)->Lookup(addresses, count, next_hops, kernel_);
     return state->generation;
   }
   NextHopId Lookup(const Address& address) const {
-    return state_.Read()->fibs[address.family() == Family::kIpv6]->Lookup(
-        address, kernel_);
+    return state_.Read()->fibs.of(address.family())->Lookup(address, kernel_);
   }
 
   uint64_t generation() const { return state_.Read()->generation; }
@@ -74,22 +70,19 @@ class LocalRoutes {
   struct State {
     uint64_t generation = 0;
     std::string digest;
-    std::array<std::shared_ptr<const Fib>, 2> fibs;  // v4, v6
-  };
-  struct Half {
-    explicit Half(Family family) : routes(family), compiler(family) {}
-    RouteSet routes;
-    FibCompiler compiler;
-    std::shared_ptr<const Fib> fib;
+    TableFibs fibs;
   };
 
   void SetObjects(const GenerationChanges& changes);
   absl::Status Compile(const GenerationChanges& changes);
-  std::unique_ptr<const State> First();
+  void Publish(uint64_t generation);
+  // Of the routes and objects.
+  std::string Digest() const;
 
   const Kernel& kernel_;
-  std::array<std::unique_ptr<Half>, 2> halves_;  // v4, v6
-  TableDigest digest_;
+  TableRoutes routes_;
+  TableFibsCompiler compiler_;
+  TableDigest objects_;
   mutable Mutex mutex_;  // of the objects
   std::map<NextHopId, NextHop> next_hops_ ABSL_GUARDED_BY(mutex_);
   std::map<NextHopId, NextHopGroup> groups_ ABSL_GUARDED_BY(mutex_);

@@ -5,11 +5,7 @@
 
 #include "client/call.h"
 
-#include <endian.h>
-
 #include <algorithm>
-#include <array>
-#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -190,27 +186,6 @@ v1::RouteUpdate ToUpdate(const Route& route) {
   *update.mutable_prefix() = ToProto(route.prefix);
   update.set_next_hop_id(route.next_hop);
   return update;
-}
-
-void AppendPacked(const Route& route, std::string& packed) {
-  const uint32_t next_hop = htole32(route.next_hop);
-  std::array<char, sizeof(next_hop)> bytes;
-  std::memcpy(bytes.data(), &next_hop, sizeof(next_hop));
-  packed += route.prefix.address().ToPacked();
-  packed += static_cast<char>(route.prefix.length());
-  packed += static_cast<char>(route.next_hop == kNoRoute
-                                  ? v1::RouteUpdate::OP_DELETE
-                                  : v1::RouteUpdate::OP_UPSERT);
-  packed.append(bytes.data(), bytes.size());
-}
-
-size_t CountEntries(const v1::StreamUpdatesRequest& batch) {
-  constexpr size_t kEntryV6 = 22, kEntryV4 = 10;
-  return static_cast<size_t>(batch.updates_size()) +
-         static_cast<size_t>(batch.next_hops_size()) +
-         static_cast<size_t>(batch.groups_size()) +
-         batch.changes_v6().size() / kEntryV6 +
-         batch.changes_v4().size() / kEntryV4;
 }
 
 absl::StatusOr<Prefix> FromProto(const v1::Prefix& prefix) {

@@ -33,6 +33,7 @@
 #include "planb/v1/route_lookup.pb.h"
 #include "planb/v1/route_table.pb.h"
 #include "planb/v1/types.pb.h"
+#include "proto/wire/packed_changes.h"
 
 namespace planb::client {
 
@@ -71,16 +72,20 @@ v1::RouteUpdate ToUpdate(const Route& route);
 // Appends the same change in packed form, which the server reads faster, to
 // `batch`, an UpdateRoutesRequest or StreamUpdatesRequest. A server of version
 // 0.8 or older ignores packed changes.
-void AppendPacked(const Route& route, std::string& packed);
 template <typename Batch>
 void AddPacked(const Route& route, Batch& batch) {
-  AppendPacked(route, route.prefix.family() == Family::kIpv6
-                          ? *batch.mutable_changes_v6()
-                          : *batch.mutable_changes_v4());
+  wire::AddPackedChange(
+      {.address = route.prefix.address().ToPacked(),
+       .length = static_cast<uint8_t>(route.prefix.length()),
+       .op = static_cast<uint8_t>(route.next_hop == kNoRoute
+                                      ? v1::RouteUpdate::OP_DELETE
+                                      : v1::RouteUpdate::OP_UPSERT),
+       .next_hop = route.next_hop},
+      batch);
 }
 
 // The entries of all lists of a batch. A batch costs one credit more.
-size_t CountEntries(const v1::StreamUpdatesRequest& batch);
+using wire::CountEntries;
 
 // Errors: INVALID_ARGUMENT, naming the defect, unless `prefix` is the packed
 // form of a well-formed prefix.

@@ -2,11 +2,8 @@
 
 #include "server/control/decode_update.h"
 
-#include <endian.h>
 #include <xxhash.h>
 
-#include <array>
-#include <cstring>
 #include <set>
 #include <string>
 #include <utility>
@@ -15,6 +12,7 @@
 #include "base/utf8.h"
 #include "lpm/routes/table_digest.h"
 #include "proto/wire/fields.h"
+#include "proto/wire/packed_changes.h"
 #include "server/base/error.h"
 #include "server/table/convert.h"
 
@@ -75,51 +73,22 @@ void AddChange(v1::RouteUpdate::Op code, const absl::StatusOr<Prefix>& prefix,
   batch.changes.push_back({*op, *prefix, next_hop});
 }
 
-// The packed changes of one family.
-struct PackedChanges {
-  Family family;
-  const char* field;
-  absl::string_view bytes;
-
-  size_t address_bytes() const {
-    return static_cast<size_t>(AddressBits(family)) / 8;
-  }
-  size_t entry_bytes() const { return address_bytes() + 6; }
-  size_t size() const { return bytes.size() / entry_bytes(); }
-  v1::RouteUpdate::Op op(size_t i) const {
-    return static_cast<v1::RouteUpdate::Op>(
-        bytes[i * entry_bytes() + address_bytes() + 1]);
-  }
-};
-
-template <typename Request>
-std::array<PackedChanges, 2> Packed(const Request& request) {
-  return {{{Family::kIpv6, "changes_v6", request.changes_v6()},
-           {Family::kIpv4, "changes_v4", request.changes_v4()}}};
-}
-
-void AddPacked(const PackedChanges& packed, UpdateBatch& batch,
+void AddPacked(const wire::PackedChanges& packed, UpdateBatch& batch,
                Violations& violations) {
-  const size_t address_bytes = packed.address_bytes();
-  if (packed.bytes.size() % packed.entry_bytes() != 0) {
+  if (packed.bytes() % packed.entry_bytes() != 0) {
     violations.Add(
-        absl::StatusCode::kInvalidArgument, "UPDATE_INVALID", packed.field,
-        absl::StrCat("has ", packed.bytes.size(), " bytes, not a multiple of ",
+        absl::StatusCode::kInvalidArgument, "UPDATE_INVALID", packed.field(),
+        absl::StrCat("has ", packed.bytes(), " bytes, not a multiple of ",
                      packed.entry_bytes()));
     return;
   }
   for (size_t i = 0; i < packed.size(); ++i) {
-    const absl::string_view entry =
-        packed.bytes.substr(i * packed.entry_bytes(), packed.entry_bytes());
-    const auto length = static_cast<uint8_t>(entry[address_bytes]);
-    uint32_t next_hop = 0;
-    std::memcpy(&next_hop, entry.data() + address_bytes + 2, sizeof(next_hop));
+    const wire::PackedChange change = packed[i];
     AddChange(
-        packed.op(i),
-        Prefix::Create(*Address::FromPacked(entry.substr(0, address_bytes)),
-                       length),
-        le32toh(next_hop),
-        [&] { return absl::StrCat(packed.field, "[", i, "]"); }, batch,
+        static_cast<v1::RouteUpdate::Op>(change.op),
+        Prefix::Create(*Address::FromPacked(change.address), change.length),
+        change.next_hop,
+        [&] { return absl::StrCat(packed.field(), "[", i, "]"); }, batch,
         violations);
   }
 }
@@ -259,8 +228,10 @@ OperationCounts CountRefused(const Request& request) {
     ++refused.counts[CountedOp(*op)][OperationCounts::kRefused];
   };
   for (const v1::RouteUpdate& update : request.updates()) count(update.op());
-  for (const PackedChanges& packed : Packed(request)) {
-    for (size_t i = 0; i < packed.size(); ++i) count(packed.op(i));
+  for (const wire::PackedChanges& packed : wire::PackedChangesOf(request)) {
+    for (size_t i = 0; i < packed.size(); ++i) {
+      count(static_cast<v1::RouteUpdate::Op>(packed[i].op));
+    }
   }
   return refused;
 }
@@ -271,15 +242,15 @@ absl::StatusOr<UpdateBatch> DecodeChanges(const Request& request,
   absl::Status sizes = CheckList("updates", request.updates(), max_entries);
   sizes.Update(CheckList("next_hops", request.next_hops(), max_entries));
   sizes.Update(CheckList("groups", request.groups(), max_entries));
-  for (const PackedChanges& packed : Packed(request)) {
-    sizes.Update(CheckSize(packed.field, packed.size(), max_entries));
+  for (const wire::PackedChanges& packed : wire::PackedChangesOf(request)) {
+    sizes.Update(CheckSize(packed.field(), packed.size(), max_entries));
   }
   if (!sizes.ok()) return sizes;
   UpdateBatch batch;
   Violations violations;
   DecodeTerms(request, batch, violations);
   DecodeObjects(request.next_hops(), request.groups(), batch, violations);
-  const auto [v6, v4] = Packed(request);
+  const auto [v6, v4] = wire::PackedChangesOf(request);
   batch.packed_v6 = v6.size();
   batch.packed_v4 = v4.size();
   batch.changes.reserve(static_cast<size_t>(request.updates_size()) +
@@ -298,14 +269,6 @@ absl::StatusOr<UpdateBatch> DecodeChanges(const Request& request,
 }
 
 }  // namespace
-
-size_t CountEntries(const v1::StreamUpdatesRequest& request) {
-  size_t count = static_cast<size_t>(request.updates_size()) +
-                 static_cast<size_t>(request.next_hops_size()) +
-                 static_cast<size_t>(request.groups_size());
-  for (const PackedChanges& packed : Packed(request)) count += packed.size();
-  return count;
-}
 
 absl::StatusOr<UpdateBatch> DecodeUpdate(const v1::UpdateRoutesRequest& request,
                                          size_t max_entries) {

@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "lpm/prefix.h"
 #include "planb/v1/route_table.pb.h"
+#include "proto/wire/packed_changes.h"
 #include "server/table/update.h"
 
 namespace planb::server {
@@ -29,11 +30,11 @@ absl::StatusOr<UpdateBatch> DecodeUpdate(
 absl::StatusOr<UpdateBatch> DecodeUpdate(
     const v1::StreamUpdatesRequest& request, size_t max_entries);
 
-// The entries of all lists of a batch.
-size_t CountEntries(const v1::StreamUpdatesRequest& request);
-
 // Bytes that a byte of packed changes takes in the decoded batch, at most.
-inline constexpr size_t kUnpackedBytes = (sizeof(RouteChange) + 9) / 10;
+inline constexpr size_t kPackedBytes =
+    wire::PackedChanges::EntryBytes(wire::PackedChanges::kV4Bytes);
+inline constexpr size_t kUnpackedBytes =
+    (sizeof(RouteChange) + kPackedBytes - 1) / kPackedBytes;
 
 // Counts the operations that a request asks for as refused. The request need
 // not be valid.

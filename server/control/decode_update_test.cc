@@ -94,7 +94,7 @@ TEST(DecodeUpdate, PackedChangesAreThoseOfMessages) {
     EXPECT_EQ(unpacked->changes[i].next_hop, listed->changes[i].next_hop);
   }
   EXPECT_EQ(RefusedOperations(packed), RefusedOperations(messages));
-  EXPECT_EQ(CountEntries(packed), CountEntries(messages));
+  EXPECT_EQ(wire::CountEntries(packed), wire::CountEntries(messages));
   EXPECT_EQ(listed->ChangeField(3), "updates[3]");
   EXPECT_EQ(unpacked->ChangeField(128), "changes_v6[128]");
   EXPECT_EQ(unpacked->ChangeField(129), "changes_v4[0]");

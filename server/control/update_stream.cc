@@ -15,6 +15,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "base/mutex.h"
+#include "proto/wire/packed_changes.h"
 #include "server/base/decoded_size.h"
 #include "server/base/error.h"
 #include "server/control/decode_update.h"
@@ -33,7 +34,7 @@ constexpr absl::Duration kMemoryPollInterval = absl::Milliseconds(5);
 
 // The credits that a batch takes and gives back, without those of an id.
 uint64_t Cost(const v1::StreamUpdatesRequest& request) {
-  return 1 + CountEntries(request);
+  return 1 + wire::CountEntries(request);
 }
 
 // A batch that is submitted and not yet answered.

@@ -7,6 +7,7 @@
 #include "absl/time/clock.h"
 #include "lpm/io/table_file.h"
 #include "lpm/routes/table_digest.h"
+#include "proto/wire/packed_changes.h"
 #include "server/table/convert.h"
 #include "server/testing/model_clients.h"
 
@@ -25,19 +26,6 @@ constexpr size_t kAnswered = 10;
 // forgets it after 1,000.
 constexpr uint64_t kRemembered = 500;
 
-// Adds a change in the packed form.
-template <typename Request>
-void Pack(const RouteChange& change, v1::RouteUpdate::Op op, Request& request) {
-  const Prefix& prefix = change.prefix;
-  std::string& list = prefix.family() == Family::kIpv6
-                          ? *request.mutable_changes_v6()
-                          : *request.mutable_changes_v4();
-  absl::StrAppend(&list, prefix.address().ToPacked());
-  list.push_back(static_cast<char>(prefix.length()));
-  list.push_back(static_cast<char>(op));
-  AppendLittle(change.next_hop, list);
-}
-
 template <typename Request>
 void FillChanges(const WriteCall& call, Request& request) {
   const UpdateBatch& batch = call.batch;
@@ -47,7 +35,12 @@ void FillChanges(const WriteCall& call, Request& request) {
       v1::RouteUpdate::OP_DELETE_STRICT};
   for (const RouteChange& change : batch.changes) {
     if (call.packed) {
-      Pack(change, kOps[static_cast<int>(change.op)], request);
+      wire::AddPackedChange(
+          {.address = change.prefix.address().ToPacked(),
+           .length = static_cast<uint8_t>(change.prefix.length()),
+           .op = static_cast<uint8_t>(kOps[static_cast<int>(change.op)]),
+           .next_hop = change.next_hop},
+          request);
       continue;
     }
     v1::RouteUpdate& update = *request.add_updates();

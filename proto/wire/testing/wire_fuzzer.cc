@@ -19,7 +19,9 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
+#include "planb/v1/route_table.pb.h"
 #include "proto/wire/batch_messages.h"
+#include "proto/wire/packed_changes.h"
 #include "proto/wire/testing/made_up_messages.h"
 #include "proto/wire/testing/readings.h"
 
@@ -65,6 +67,22 @@ void CheckWritten(Pieces message, const std::string& expected) {
             "written again");
 }
 
+// Packed changes that are read and written again are the same bytes.
+void CheckPacked(absl::string_view list) {
+  for (const size_t address_bytes :
+       {PackedChanges::kV6Bytes, PackedChanges::kV4Bytes}) {
+    const PackedChanges changes(address_bytes, list);
+    v1::UpdateRoutesRequest written;
+    for (size_t i = 0; i < changes.size(); ++i) {
+      AddPackedChange(changes[i], written);
+    }
+    CheckSame(
+        changes.is_v6() ? written.changes_v6() : written.changes_v4(),
+        std::string(list.substr(0, changes.size() * changes.entry_bytes())),
+        "packed again");
+  }
+}
+
 void Check(absl::string_view input) {
   const auto first =
       input.empty() ? uint8_t{0} : static_cast<uint8_t>(input.front());
@@ -81,6 +99,7 @@ void Check(absl::string_view input) {
   const std::string expected = kind.generated(message);
   CheckSame(kind.by_hand(cut.pieces()), expected, "by hand");
   CheckSame(kind.streamed(cut.pieces()), expected, "streamed");
+  CheckPacked(message);
   if (&kind == &kRequest) CheckWritten(cut.pieces(), expected);
 }
 

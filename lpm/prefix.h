@@ -106,6 +106,18 @@ struct NextHop {
   uint32_t weight = 1;
   std::string label;
 
+  // Calls `visit` with the name and each field of `next_hop`, in the order that
+  // table files and digests have them.
+  template <typename NextHop, typename Visit>
+  static void ForEachField(NextHop& next_hop, Visit visit) {
+    visit("id", next_hop.id);
+    visit("weight", next_hop.weight);
+    visit("gateway", next_hop.gateway);
+    visit("interface", next_hop.interface);
+    visit("label", next_hop.label);
+  }
+  size_t text_bytes() const { return interface.size() + label.size(); }
+
   friend bool operator==(const NextHop&, const NextHop&) = default;
 };
 

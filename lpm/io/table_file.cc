@@ -5,6 +5,7 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/base/internal/raw_logging.h"
@@ -36,14 +37,11 @@ void Xxh3Stream::Free::operator()(XXH3_state_s* state) const {
 
 namespace {
 
+constexpr absl::string_view kNextHop = "next hop";
+
 // The bytes of a prefix of `length` bits.
 constexpr size_t PrefixBytes(int length) {
   return (static_cast<size_t>(length) + 7) / 8;
-}
-
-void AppendText(absl::string_view text, std::string& out) {
-  AppendLittle(static_cast<uint16_t>(text.size()), out);
-  out.append(text.data(), text.size());
 }
 
 bool ReadText(ByteCursor& cursor, std::string& text) {
@@ -67,23 +65,55 @@ absl::Status CheckId(NextHopId id, absl::string_view what) {
   return Malformed(what, absl::StrCat("has the reserved next hop ", id));
 }
 
+void AppendField(uint32_t field, std::string& out) { AppendLittle(field, out); }
+
+void AppendField(const std::string& field, std::string& out) {
+  AppendLittle(static_cast<uint16_t>(field.size()), out);
+  out += field;
+}
+
+void AppendField(const std::optional<Address>& field, std::string& out) {
+  const std::string packed = field ? field->ToPacked() : "";
+  AppendLittle(static_cast<uint8_t>(packed.size()), out);
+  out += packed;
+}
+
+absl::Status ReadField(ByteCursor& cursor, uint32_t& field) {
+  return cursor.ReadLittle(&field) ? absl::OkStatus() : Cut(kNextHop);
+}
+
+absl::Status ReadField(ByteCursor& cursor, std::string& field) {
+  return ReadText(cursor, field) ? absl::OkStatus() : Cut(kNextHop);
+}
+
+absl::Status ReadField(ByteCursor& cursor, std::optional<Address>& field) {
+  uint8_t size = 0;
+  absl::string_view packed;
+  if (!cursor.ReadLittle(&size) || !cursor.Read(size, &packed)) {
+    return Cut(kNextHop);
+  }
+  field.reset();
+  if (size == 0) return absl::OkStatus();
+  const absl::StatusOr<Address> address = Address::FromPacked(packed);
+  if (!address.ok()) {
+    return Malformed(kNextHop, absl::StrCat("has a gateway of ", size,
+                                            " bytes, not 4, 16 or none"));
+  }
+  field = *address;
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 void AppendItem(const TableFileHeader& header, std::string& out) {
   AppendLittle(header.generation, out);
   out += header.digest;
-  AppendText(header.table, out);
+  AppendField(header.table, out);
 }
 
 void AppendItem(const NextHop& next_hop, std::string& out) {
-  AppendLittle(next_hop.id, out);
-  AppendLittle(next_hop.weight, out);
-  const std::string gateway =
-      next_hop.gateway ? next_hop.gateway->ToPacked() : "";
-  AppendLittle(static_cast<uint8_t>(gateway.size()), out);
-  out += gateway;
-  AppendText(next_hop.interface, out);
-  AppendText(next_hop.label, out);
+  NextHop::ForEachField(
+      next_hop, [&](auto, const auto& field) { AppendField(field, out); });
 }
 
 void AppendItem(const NextHopGroup& group, std::string& out) {
@@ -93,7 +123,7 @@ void AppendItem(const NextHopGroup& group, std::string& out) {
     AppendLittle(member.next_hop, out);
     AppendLittle(member.weight, out);
   }
-  AppendText(group.label, out);
+  AppendField(group.label, out);
 }
 
 void AppendItem(const Route& route, std::string& out) {
@@ -123,26 +153,11 @@ absl::Status ReadItem(ByteCursor& cursor, TableFileHeader& header) {
 }
 
 absl::Status ReadItem(ByteCursor& cursor, NextHop& next_hop) {
-  constexpr absl::string_view kName = "next hop";
-  uint8_t size = 0;
-  absl::string_view gateway;
-  if (!cursor.ReadLittle(&next_hop.id) ||
-      !cursor.ReadLittle(&next_hop.weight) || !cursor.ReadLittle(&size) ||
-      !cursor.Read(size, &gateway) || !ReadText(cursor, next_hop.interface) ||
-      !ReadText(cursor, next_hop.label)) {
-    return Cut(kName);
-  }
-  next_hop.gateway.reset();
-  if (size > 0) {
-    const absl::StatusOr<Address> address = Address::FromPacked(gateway);
-    if (!address.ok()) {
-      return Malformed(kName, absl::StrCat("has a gateway of ", size,
-                                           " bytes, not 4, 16 "
-                                           "or none"));
-    }
-    next_hop.gateway = *address;
-  }
-  return CheckId(next_hop.id, kName);
+  absl::Status status;
+  NextHop::ForEachField(next_hop, [&](auto, auto& field) {
+    if (status.ok()) status = ReadField(cursor, field);
+  });
+  return status.ok() ? CheckId(next_hop.id, kNextHop) : status;
 }
 
 absl::Status ReadItem(ByteCursor& cursor, NextHopGroup& group) {

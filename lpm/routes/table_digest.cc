@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstring>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 
@@ -18,10 +19,18 @@ absl::uint128 HashBytes(const void* bytes, size_t size) {
   return absl::MakeUint128(hash.high64, hash.low64);
 }
 
+void Append(uint32_t field, std::string& out) {
+  absl::StrAppend(&out, field, " ");
+}
+
 // Writes the length first, so that two different lists of fields never give the
 // same text.
-void Append(absl::string_view field, std::string& out) {
+void Append(const std::string& field, std::string& out) {
   absl::StrAppend(&out, field.size(), ":", field);
+}
+
+void Append(const std::optional<Address>& field, std::string& out) {
+  Append(field.has_value() ? field->ToPacked() : "", out);
 }
 
 }  // namespace
@@ -43,12 +52,9 @@ absl::uint128 TableDigest::Hash(const Route& route) {
 }
 
 absl::uint128 TableDigest::Hash(const NextHop& next_hop) {
-  std::string text =
-      absl::StrCat("next hop ", next_hop.id, " ", next_hop.weight, " ");
-  Append(next_hop.gateway.has_value() ? next_hop.gateway->ToPacked() : "",
-         text);
-  Append(next_hop.interface, text);
-  Append(next_hop.label, text);
+  std::string text = "next hop ";
+  NextHop::ForEachField(next_hop,
+                        [&](auto, const auto& field) { Append(field, text); });
   return HashBytes(text.data(), text.size());
 }
 

@@ -6,6 +6,7 @@
 
 #include <set>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -127,12 +128,16 @@ absl::Status CheckPrintable(absl::string_view name, absl::string_view text) {
 
 // Refuses a gateway 0.0.0.0 or ::, also only here.
 absl::StatusOr<NextHop> DecodeNewNextHop(const v1::NextHop& message) {
-  absl::Status texts = CheckPrintable("interface", message.interface());
-  texts.Update(CheckPrintable("label", message.label()));
-  if (!texts.ok()) return texts;
   absl::StatusOr<NextHop> next_hop = DecodeNextHop(message);
-  if (next_hop.ok() && next_hop->gateway.has_value() &&
-      next_hop->gateway->bits() == 0) {
+  if (!next_hop.ok()) return next_hop;
+  absl::Status texts;
+  NextHop::ForEachField(*next_hop, [&](const char* name, const auto& field) {
+    if constexpr (std::is_same_v<decltype(field), const std::string&>) {
+      texts.Update(CheckPrintable(name, field));
+    }
+  });
+  if (!texts.ok()) return texts;
+  if (next_hop->gateway.has_value() && next_hop->gateway->bits() == 0) {
     return InvalidArgumentError(
         absl::StrCat(next_hop->gateway->ToString(), " is no gateway"));
   }

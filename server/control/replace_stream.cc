@@ -111,8 +111,7 @@ class Replacement {
   size_t CollectedBytes() {
     for (; counted_next_hops_ < batch_.next_hops.size(); ++counted_next_hops_) {
       const NextHop& next_hop = batch_.next_hops[counted_next_hops_];
-      object_bytes_ += 2 * sizeof(next_hop) + next_hop.interface.capacity() +
-                       next_hop.label.capacity();
+      object_bytes_ += 2 * sizeof(next_hop) + next_hop.text_bytes();
     }
     for (; counted_groups_ < batch_.groups.size(); ++counted_groups_) {
       const NextHopGroup& group = batch_.groups[counted_groups_];

@@ -116,9 +116,7 @@ bool LacksWeights(const NextHopGroup& group) {
       [](const NextHopGroup::Member& member) { return member.weight == 0; });
 }
 
-size_t TextBytes(const NextHop& next_hop) {
-  return next_hop.interface.size() + next_hop.label.size();
-}
+size_t TextBytes(const NextHop& next_hop) { return next_hop.text_bytes(); }
 
 size_t TextBytes(const NextHopGroup& group) {
   return group.label.size() +

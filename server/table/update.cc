@@ -23,9 +23,7 @@ size_t Delta::bytes() const {
                  groups.capacity() * sizeof(NextHopGroup) +
                  (deleted_next_hops.capacity() + deleted_groups.capacity()) *
                      sizeof(NextHopId);
-  for (const NextHop& next_hop : next_hops) {
-    bytes += next_hop.interface.size() + next_hop.label.size();
-  }
+  for (const NextHop& next_hop : next_hops) bytes += next_hop.text_bytes();
   for (const NextHopGroup& group : groups) {
     bytes += group.label.size() +
              group.members.capacity() * sizeof(NextHopGroup::Member);

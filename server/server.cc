@@ -45,8 +45,8 @@
 #include "server/observe/reflection_service.h"
 #include "server/security/authorized_credentials.h"
 #include "server/security/tls.h"
+#include "server/table/rebuild_log.h"
 #include "server/table/table_metrics.h"
-#include "server/table/table_state.h"
 #include "server/table/tables.h"
 
 namespace planb::server {
@@ -97,7 +97,7 @@ size_t RequestIdWindow(const ServerOptions& options) {
 // Errors: those of ReadRoutes and Table::Apply.
 absl::Status LoadInitialTable(const InitialTableOptions& options,
                               Table& table) {
-  if (table.state().accepted > 0) {
+  if (table.state().accepted_generation() > 0) {
     Log(LogLevel::kInfo, "kept the stored table; no initial routes are read");
     return absl::OkStatus();
   }
@@ -124,7 +124,7 @@ absl::Status LoadInitialTable(const InitialTableOptions& options,
     Log(LogLevel::kWarning,
         "kept what is stored; the initial routes are not used",
         {{"error", outcome.status().message()}});
-    return table.AwaitVisible(table.state().accepted);
+    return table.AwaitVisible(table.state().accepted_generation());
   }
   if (!outcome.ok()) return outcome.status();
   return table.AwaitVisible(outcome->generation);

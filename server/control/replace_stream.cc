@@ -56,8 +56,8 @@ class Replacement {
   }
 
   uint64_t RoutesNow() const {
-    const TableState now = result_.table->state();
-    return now.routes_v4 + now.routes_v6;
+    const v1::Table now = result_.table->state();
+    return now.routes_v4() + now.routes_v6();
   }
 
   // Checks what was collected so far against the table's limits.

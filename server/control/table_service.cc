@@ -332,7 +332,7 @@ grpc::Status TableService::ExplainLookup(
 }
 
 void TableService::Describe(const Table& table, v1::Table& out) const {
-  Encode(table.state(), out);
+  out = table.state();
   const absl::string_view kernel = KernelName(context_.kernel);
   out.set_kernel(kernel.data(), kernel.size());
   for (const Kernel* available : AvailableKernels()) {

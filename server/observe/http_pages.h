@@ -23,7 +23,7 @@
 #include "server/base/metric_families.h"
 #include "server/observe/health_state.h"
 #include "server/observe/http_server.h"
-#include "server/table/table_state.h"
+#include "server/table/rebuild_log.h"
 
 namespace planb::server {
 

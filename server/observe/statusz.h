@@ -11,7 +11,7 @@
 
 #include "absl/strings/string_view.h"
 #include "prometheus/metric_family.h"
-#include "server/table/table_state.h"
+#include "server/table/rebuild_log.h"
 #include "statusz.pb.h"
 
 namespace planb::server {

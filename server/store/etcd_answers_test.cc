@@ -490,7 +490,7 @@ TEST_F(EtcdAnswers, ChunksThatCannotBeReadForAWhileAreNoDamage) {
   // A call is given up after a second, in which it is tried 50 times at most.
   Await([&] { return refused > 150; });
   const Table& table = reader.tables.default_table();
-  EXPECT_EQ(table.state().store_error, "");
+  EXPECT_EQ(table.replication_error(), "");
   EXPECT_EQ(table.visible(), 0U);
   cut_off = false;
   EXPECT_TRUE(
@@ -598,7 +598,7 @@ TEST_F(EtcdAnswers, NoAnswerIsOfAHeadThatTheWatchHasLeftBehind) {
   EXPECT_TRUE(second.tables.FindToUpdate("red").ok());
   EXPECT_TRUE(a.AwaitVisible(4, SteadyAfter(kPatience)).ok());
   EXPECT_TRUE(b.AwaitVisible(4, SteadyAfter(kPatience)).ok());
-  EXPECT_EQ(a.state().digest, b.state().digest);
+  EXPECT_EQ(a.state().digest(), b.state().digest());
 }
 
 // Another server writes before each read of this one.
@@ -827,15 +827,15 @@ TEST_F(EtcdAnswers, ABackupOfEtcdIsFollowedOnlyIfItLeadsOn) {
     if (each == Case::kOfNow) {
       // Until the tables are compared, a call may be refused.
       Await([&] { return table.Apply(Announce("::/0", 77)).ok(); });
-      EXPECT_EQ(table.state().store_error, "");
+      EXPECT_EQ(table.replication_error(), "");
       Node other(Open(Options(restored.Url(prefix_))));
-      EXPECT_EQ(other.tables.default_table().state().digest,
-                table.state().digest);
+      EXPECT_EQ(other.tables.default_table().state().digest(),
+                table.state().digest());
       ASSERT_TRUE(other.tables.default_table().Apply(Announce("::/2", 5)).ok());
-      Await([&] { return table.state().routes_v6 == 2; });
+      Await([&] { return table.state().routes_v6() == 2; });
       continue;
     }
-    Await([&] { return !table.state().store_error.empty(); });
+    Await([&] { return !table.replication_error().empty(); });
     EXPECT_EQ(table.visible(), 20U);
     EXPECT_EQ(ErrorReason(table.Apply(Announce("::/3", 1)).status()),
               "STORE_CORRUPT");

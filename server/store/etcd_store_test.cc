@@ -167,23 +167,25 @@ RouteChange Announce(absl::string_view prefix, NextHopId next_hop) {
 void AwaitSame(const Tables& a, const Tables& b,
                absl::string_view name = "default") {
   const absl::Time deadline = absl::Now() + kPatience;
-  TableState of_a, of_b;
+  v1::Table of_a, of_b;
   do {
     const auto table_a = a.Find(name);
     const auto table_b = b.Find(name);
     if (!table_a.ok() || !table_b.ok()) continue;
     of_a = (*table_a)->state();
     of_b = (*table_b)->state();
-    if (of_a.accepted == of_b.accepted && of_a.visible == of_a.accepted &&
-        of_b.visible == of_b.accepted && of_a.accepted != 0) {
+    if (of_a.accepted_generation() == of_b.accepted_generation() &&
+        of_a.visible_generation() == of_a.accepted_generation() &&
+        of_b.visible_generation() == of_b.accepted_generation() &&
+        of_a.accepted_generation() != 0) {
       break;
     }
     absl::SleepFor(absl::Milliseconds(2));
   } while (absl::Now() < deadline);
-  EXPECT_EQ(of_a.accepted, of_b.accepted);
-  EXPECT_EQ(of_a.visible, of_b.visible);
-  EXPECT_EQ(of_a.digest, of_b.digest);
-  EXPECT_EQ(of_a.writer_epoch, of_b.writer_epoch);
+  EXPECT_EQ(of_a.accepted_generation(), of_b.accepted_generation());
+  EXPECT_EQ(of_a.visible_generation(), of_b.visible_generation());
+  EXPECT_EQ(of_a.digest(), of_b.digest());
+  EXPECT_EQ(of_a.writer_epoch(), of_b.writer_epoch());
 }
 
 TEST(EtcdUrl, NamesMembersAndPrefix) {
@@ -255,7 +257,7 @@ TEST_F(EtcdStoreTest, ServersHaveTheSameGenerations) {
     ASSERT_TRUE(reader.tables.default_table()
                     .AwaitVisible(outcome->generation, SteadyAfter(kPatience))
                     .ok());
-    EXPECT_EQ(reader.tables.default_table().state().routes_v6, i);
+    EXPECT_EQ(reader.tables.default_table().state().routes_v6(), i);
   }
   AwaitSame(a.tables, b.tables);
   Node c(Open());
@@ -365,8 +367,8 @@ TEST_F(EtcdStoreTest, NextHopsAndGroupsFollow) {
   replacement.replace_next_hops = true;
   ASSERT_TRUE(b.tables.default_table().Apply(replacement).ok());
   AwaitSame(a.tables, b.tables);
-  EXPECT_EQ(a.tables.default_table().state().next_hops, 0U);
-  EXPECT_EQ(a.tables.default_table().state().routes_v6, 1U);
+  EXPECT_EQ(a.tables.default_table().state().next_hops(), 0U);
+  EXPECT_EQ(a.tables.default_table().state().routes_v6(), 1U);
 }
 
 // `late` still has the table that another server has deleted and made anew.
@@ -402,7 +404,7 @@ TEST_F(EtcdStoreTest, TablesComeAndGoOnAllServers) {
     EXPECT_TRUE((*b.tables.Find("red"))->fib_options().prefix_lengths);
     EXPECT_EQ(b.tables.Create("red").status().code(),
               absl::StatusCode::kAlreadyExists);
-    const uint64_t last = (*made)->state().accepted;
+    const uint64_t last = (*made)->state().accepted_generation();
     ASSERT_TRUE(b.tables.Delete("red").ok());
     const absl::Time deadline = absl::Now() + kPatience;
     while (a.tables.Find("red").ok() && absl::Now() < deadline) {
@@ -583,12 +585,12 @@ TEST_F(EtcdStoreTest, ASnapshotOfOtherContentsIsRefused) {
   }
   // Servers that run have the entries that it replaces.
   const absl::Time deadline = absl::Now() + kPatience;
-  while (table.state().store_error.empty() && absl::Now() < deadline) {
+  while (table.replication_error().empty() && absl::Now() < deadline) {
     absl::SleepFor(absl::Milliseconds(2));
   }
-  EXPECT_TRUE(absl::StrContains(table.state().store_error,
+  EXPECT_TRUE(absl::StrContains(table.replication_error(),
                                 "is of other contents than the entries"))
-      << table.state().store_error;
+      << table.replication_error();
   EXPECT_EQ(table.visible(), 1U);
 }
 
@@ -780,7 +782,7 @@ TEST_F(EtcdStoreTest, ReadsAgainWhatWasCompacted) {
   Table behind(StoredTable(), {.store = &store});
   behind.ReplacedElsewhere(table);
   ASSERT_TRUE(behind.AwaitVisible(2, SteadyAfter(kPatience)).ok());
-  EXPECT_EQ(behind.state().digest, a.tables.default_table().state().digest);
+  EXPECT_EQ(behind.state().digest(), a.tables.default_table().state().digest());
 }
 
 TEST_F(EtcdStoreTest, DamagedEntriesStopTheirTableAndNoOther) {
@@ -844,7 +846,7 @@ TEST_F(EtcdStoreTest, ADefaultTableThatIsDeletedFailsWithTheOldServers) {
   const Table& other = anew.tables.default_table();
   ASSERT_NE(other.store_id(), table.store_id());
   const absl::Time deadline = absl::Now() + kPatience;
-  while (table.state().store_error.empty() && absl::Now() < deadline) {
+  while (table.replication_error().empty() && absl::Now() < deadline) {
     absl::SleepFor(absl::Milliseconds(2));
   }
   const absl::Status refused =
@@ -902,7 +904,7 @@ TEST_F(EtcdStoreTest, ATableThatIsReplacedFails) {
     put.set_value(record.SerializeAsString());
     ASSERT_TRUE(cluster_->Client("")->Put(put).ok());
     const absl::Time deadline = absl::Now() + kPatience;
-    while (table->state().store_error.empty() && absl::Now() < deadline) {
+    while (table->replication_error().empty() && absl::Now() < deadline) {
       absl::SleepFor(absl::Milliseconds(2));
     }
     EXPECT_EQ(
@@ -961,7 +963,7 @@ TEST_F(EtcdStoreTest, WhatIsNoNewTableIsCountedAndRefused) {
   // What stands in the place of a table's record stops that table.
   Put("state/tables/blue", no_record);
   const absl::Time deadline = absl::Now() + kPatience;
-  while (blue->state().store_error.empty() && absl::Now() < deadline) {
+  while (blue->replication_error().empty() && absl::Now() < deadline) {
     absl::SleepFor(absl::Milliseconds(2));
   }
   EXPECT_EQ(ErrorReason(blue->Apply(Changes({Announce("::/0", 2)})).status()),
@@ -1121,11 +1123,12 @@ TEST_F(EtcdStoreTest, ACopyIsFollowedOnlyIfTheStoreLeadsOnFromIt) {
       AwaitSame(tables, other.tables);
     } else {
       const absl::Time deadline = absl::Now() + kPatience;
-      while (copied.state().store_error.empty() && absl::Now() < deadline) {
+      while (copied.replication_error().empty() && absl::Now() < deadline) {
         absl::SleepFor(absl::Milliseconds(2));
       }
-      EXPECT_NE(copied.state().store_error, "") << each.what;
-      EXPECT_EQ(copied.state().visible, each.generation) << each.what;
+      EXPECT_NE(copied.replication_error(), "") << each.what;
+      EXPECT_EQ(copied.state().visible_generation(), each.generation)
+          << each.what;
       EXPECT_TRUE(
           absl::IsDataLoss(tables.default_table()
                                .Apply(Changes({Announce("2001:db8:3::/48", 1)}))

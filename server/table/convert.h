@@ -9,7 +9,6 @@
 #include "lpm/prefix.h"
 #include "planb/v1/route_lookup.pb.h"
 #include "planb/v1/types.pb.h"
-#include "server/table/table_state.h"
 
 namespace planb::server {
 
@@ -23,7 +22,6 @@ void Encode(const Prefix& prefix, v1::Prefix& out);
 void Encode(const NextHop& next_hop, v1::NextHop& out);
 void Encode(const NextHopGroup& group, v1::NextHopGroup& out);
 void Encode(const Route& route, v1::Route& out);
-void Encode(const TableState& state, v1::Table& out);
 
 }  // namespace planb::server
 

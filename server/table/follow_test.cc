@@ -55,11 +55,11 @@ void ExpectSame(const std::vector<std::unique_ptr<Node>>& nodes,
         node->table().AwaitVisible(generation, SteadyAfter(kPatience)).ok());
   }
   for (const auto& node : nodes) {
-    const TableState state = node->table().state();
-    EXPECT_EQ(state.accepted, generation);
-    EXPECT_EQ(state.visible, generation);
-    EXPECT_EQ(state.digest, nodes[0]->table().state().digest);
-    EXPECT_EQ(state.store_error, "");
+    const v1::Table state = node->table().state();
+    EXPECT_EQ(state.accepted_generation(), generation);
+    EXPECT_EQ(state.visible_generation(), generation);
+    EXPECT_EQ(state.digest(), nodes[0]->table().state().digest());
+    EXPECT_EQ(node->table().replication_error(), "");
   }
 }
 
@@ -222,7 +222,7 @@ TEST(Follow, NoAnswerIsOfAHeadThatOthersHaveLeftBehind) {
     if (outcome.ok()) {
       EXPECT_EQ(outcome->counts, each.counts) << each.what;
     }
-    ExpectSame(nodes, nodes[1]->table().state().accepted);
+    ExpectSame(nodes, nodes[1]->table().state().accepted_generation());
   }
 }
 
@@ -418,9 +418,9 @@ TEST(Follow, TablesAreMadeAndDeletedWhileAllWrite) {
     if (!other.ok()) continue;
     const SteadyInstant enough = SteadyAfter(kPatience);
     if (!(*other)->AwaitVisible(outcome->generation, enough).ok()) continue;
-    digest = (*other)->state().digest;
+    digest = (*other)->state().digest();
   }
-  EXPECT_EQ(digest, (*made)->state().digest);
+  EXPECT_EQ(digest, (*made)->state().digest());
 }
 
 // As after a start that failed: nothing has closed the store.
@@ -445,7 +445,7 @@ TEST(Follow, ABatchThatDoesNotFollowStopsTheTable) {
   FakeStore store;
   Table table(StoredTable(), {.store = &store});
   ASSERT_TRUE(table.Apply(Announce("2001:db8::/32", 1)).ok());
-  const std::string digest = table.state().digest;
+  const std::string digest = table.state().digest();
   for (const uint64_t previous : {uint64_t{0}, uint64_t{1}}) {
     // First a gap, which is then the reason that stays.
     table.AppendedElsewhere(
@@ -456,7 +456,7 @@ TEST(Follow, ABatchThatDoesNotFollowStopsTheTable) {
                        .digest = std::string(16, 'x')})}});
   }
   const absl::Time deadline = absl::Now() + kPatience;
-  while (table.state().store_error.empty() && absl::Now() < deadline) {
+  while (table.replication_error().empty() && absl::Now() < deadline) {
     absl::SleepFor(absl::Milliseconds(1));
   }
   const absl::Status refused =
@@ -464,7 +464,7 @@ TEST(Follow, ABatchThatDoesNotFollowStopsTheTable) {
   EXPECT_EQ(refused.code(), absl::StatusCode::kDataLoss);
   EXPECT_EQ(ErrorReason(refused), "STORE_CORRUPT");
   EXPECT_EQ(table.visible(), 1U);
-  EXPECT_EQ(table.state().digest, digest);
+  EXPECT_EQ(table.state().digest(), digest);
 }
 
 // Another server's batch that does not apply here, while batches of this server
@@ -489,7 +489,7 @@ TEST(Follow, ATableThatStoppedAppendsNothing) {
     EXPECT_EQ(ErrorReason(refused->get().status()), "STORE_CORRUPT");
   }
   EXPECT_EQ(store.begun(), 1);
-  EXPECT_EQ(table.state().accepted, 1U);
+  EXPECT_EQ(table.state().accepted_generation(), 1U);
 }
 
 // The time of a request is the one that the log has, at any clock of a
@@ -586,7 +586,7 @@ TEST(Follow, ATableThatStoppedOffersNoSnapshot) {
   other.routes = {{Prefix::Parse("::/0").value(), 2}};
   table.ReplacedElsewhere(std::move(other));
   table.Freeze(DrainingError());  // waits for the job
-  EXPECT_NE(table.state().store_error, "");
+  EXPECT_NE(table.replication_error(), "");
   EXPECT_TRUE(store.snapshots.empty());
   EXPECT_EQ(ErrorReason(store.stopped), "STORE_CORRUPT");
 }
@@ -603,8 +603,8 @@ TEST(Follow, GenerationsRise) {
                                          .routes = {route},
                                          .digest = digest.ToString()})}});
   table.Freeze(DrainingError());  // waits for the job
-  EXPECT_NE(table.state().store_error, "");
-  EXPECT_EQ(table.state().routes_v6, 0U);
+  EXPECT_NE(table.replication_error(), "");
+  EXPECT_EQ(table.state().routes_v6(), 0U);
 }
 
 // The store is ahead, and has had other contents at the generation that is
@@ -637,8 +637,8 @@ TEST(Follow, AStoreThatLeadsOnFromAnotherTableStopsIt) {
                                             .digest = last.ToString()})};
     table.ReplacedElsewhere(std::move(whole));
     table.Freeze(DrainingError());
-    EXPECT_EQ(table.state().store_error.empty(), same);
-    EXPECT_EQ(table.state().accepted, same ? 5U : 4U);
+    EXPECT_EQ(table.replication_error().empty(), same);
+    EXPECT_EQ(table.state().accepted_generation(), same ? 5U : 4U);
   }
 }
 
@@ -817,10 +817,10 @@ TEST(Follow, ContentsThatNoTableCanHaveStopTheTable) {
     whole.generation = 1;
     table.ReplacedElsewhere(std::move(whole));
     const absl::Time deadline = absl::Now() + kPatience;
-    while (table.state().store_error.empty() && absl::Now() < deadline) {
+    while (table.replication_error().empty() && absl::Now() < deadline) {
       absl::SleepFor(absl::Milliseconds(1));
     }
-    EXPECT_NE(table.state().store_error, "");
+    EXPECT_NE(table.replication_error(), "");
     EXPECT_EQ(table.visible(), 0U);
   }
 }
@@ -834,10 +834,10 @@ TEST(Follow, AWrongDigestStopsTheTable) {
                      .routes = {{Prefix::Parse("::/0").value(), 2}},
                      .digest = std::string(16, 'x')})}});
   const absl::Time deadline = absl::Now() + kPatience;
-  while (table.state().store_error.empty() && absl::Now() < deadline) {
+  while (table.replication_error().empty() && absl::Now() < deadline) {
     absl::SleepFor(absl::Milliseconds(1));
   }
-  EXPECT_NE(table.state().store_error, "");
+  EXPECT_NE(table.replication_error(), "");
   EXPECT_EQ(table.visible(), 0U);
 }
 

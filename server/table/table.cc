@@ -691,14 +691,16 @@ bool Table::Build(uint64_t generation, const Rib& rib,
     // Before the publication, so that state() of a visible generation includes
     // its build.
     const MutexLock lock(mutex_);
-    builds_.incremental = builder_.incremental_builds();
-    builds_.full = builder_.full_builds();
-    builds_.last_error = record.error;
+    builds_.set_incremental_builds(builder_.incremental_builds());
+    builds_.set_full_builds(builder_.full_builds());
+    builds_.set_last_build_error(record.error);
     if (snapshot.ok()) {
-      builds_.last_took = record.took;
-      builds_.last_at = record.at;
+      builds_.set_last_build_nanos(
+          static_cast<uint64_t>(absl::ToInt64Nanoseconds(record.took)));
+      builds_.set_last_build_unix_nanos(
+          static_cast<uint64_t>(absl::ToUnixNanos(record.at)));
     } else {
-      ++builds_.failed;
+      builds_.set_failed_builds(builds_.failed_builds() + 1);
     }
   }
   if (options_.events.rebuilt) options_.events.rebuilt(record);
@@ -770,52 +772,10 @@ size_t Table::Reclaim() const {
   });
 }
 
-TableState Table::state() const {
-  TableState state;
-  state.name = name_;
-  state.prefix_lengths = fib_options_.prefix_lengths;
-  state.retired_fib_bytes = Reclaim();
-  const auto oldest = published_.OldestRetired();
-  if (oldest.has_value()) state.oldest_fib_age = absl::FromChrono(*oldest);
-  {
-    const auto snapshot = published_.Read();
-    state.fib_bytes = snapshot->fib_bytes();
-    state.intervals_v4 = snapshot->intervals(Family::kIpv4);
-    state.intervals_v6 = snapshot->intervals(Family::kIpv6);
-  }
-  state.history_bytes = history_.bytes();
-  state.oldest_watch = history_.oldest();
-  state.max_routes = options_.limits.max_routes;
-  if (options_.budget != nullptr) state.memory_limit = options_.budget->limit();
-  if (has_store()) {
-    state.store = std::string(options_.store->kind());
-    state.store_path = options_.store->path();
-    state.store_sync = std::string(StoreSyncName(sync()));
-  }
-  MutexLock lock(mutex_);
-  // No batch is accepted in between: what is visible is accepted.
-  const UpdateStaging::Version accepted = staging_.Accepted();
-  // Of the published snapshot. Waits end a moment after the publication.
-  state.visible = Read()->generation();
-  state.builds = builds_;
-  const absl::Status& stops =
-      replication_error_.ok() ? behind_ : replication_error_;
-  state.store_error = std::string(stops.message());
-  lock.unlock();
-  state.accepted = accepted.generation;
-  state.persisted = durable() ? accepted.generation : 0;
-  state.writer_epoch = accepted.writer_epoch;
-  state.memory_bound = accepted.memory_bound;
-  const Rib& rib = accepted.rib;
-  state.lengths_v4 = rib.lengths(Family::kIpv4);
-  state.lengths_v6 = rib.lengths(Family::kIpv6);
-  state.routes_v4 = rib.routes(Family::kIpv4).size();
-  state.routes_v6 = rib.routes(Family::kIpv6).size();
-  state.next_hops = rib.next_hops().next_hops().size();
-  state.groups = rib.next_hops().groups().size();
-  state.digest = rib.digest();
-  state.rib_bytes = rib.bytes();
-  return state;
+std::string Table::replication_error() const {
+  const MutexLock lock(mutex_);
+  return std::string(
+      (replication_error_.ok() ? behind_ : replication_error_).message());
 }
 
 void Table::Freeze(absl::Status why, SteadyInstant deadline) {

@@ -32,12 +32,13 @@
 #include "base/mutex.h"
 #include "base/published.h"
 #include "lpm/fib/fib.h"
+#include "planb/v1/types.pb.h"
 #include "server/base/executor.h"
 #include "server/table/history.h"
+#include "server/table/rebuild_log.h"
 #include "server/table/rib.h"
 #include "server/table/snapshot.h"
 #include "server/table/store.h"
-#include "server/table/table_state.h"
 #include "server/table/update.h"
 #include "server/table/update_staging.h"
 #include "server/table/visibility.h"
@@ -181,7 +182,16 @@ class Table {
   // The newest generation that is synced to the disk; 0 unless durable().
   uint64_t persisted() const;
 
-  TableState state() const;
+  // All but the kernels. In table_metrics.cc, beside the gauges of its fields.
+  v1::Table state() const;
+  // Why the table does not follow other servers; empty if it does.
+  std::string replication_error() const;
+  // The time since the oldest FIB that is still read was replaced; 0 if only
+  // the visible one is read.
+  absl::Duration oldest_fib_age() const {
+    return absl::FromChrono(
+        published_.OldestRetired().value_or(SteadyInstant::duration(0)));
+  }
 
   // Refuses further batches with `why`, and waits until the submitted ones are
   // accepted or refused, or the deadline passes. Thaw() allows batches again.
@@ -355,7 +365,7 @@ class Table {
   std::vector<Accepted> accepted_ ABSL_GUARDED_BY(mutex_);  // not yet visible
   // The rebuild job pauses until then.
   SteadyInstant next_build_ ABSL_GUARDED_BY(mutex_);
-  BuildState builds_ ABSL_GUARDED_BY(mutex_);
+  v1::Table builds_ ABSL_GUARDED_BY(mutex_);  // the fields of rebuilds
   absl::Status frozen_ ABSL_GUARDED_BY(mutex_);
   std::vector<RemoteChange> elsewhere_ ABSL_GUARDED_BY(mutex_);
   uint64_t elsewhere_generation_ ABSL_GUARDED_BY(mutex_) =

@@ -103,7 +103,7 @@ void FailEachAllocation(TableOptions options) {
   for (size_t n = 0;; ++n) {
     const auto next = static_cast<NextHopId>(accepted + 1);
     const UpdateBatch batch = Everything(next);
-    const std::string digest = table.state().digest;
+    const std::string digest = table.state().digest();
     bool failed = false;
     try {
       granted = n;
@@ -123,8 +123,9 @@ void FailEachAllocation(TableOptions options) {
       ++failures;
     }
     if (failed) {
-      ASSERT_EQ(table.state().accepted, accepted) << "allocation " << n;
-      ASSERT_EQ(table.state().digest, digest);
+      ASSERT_EQ(table.state().accepted_generation(), accepted)
+          << "allocation " << n;
+      ASSERT_EQ(table.state().digest(), digest);
     } else {
       accepted = next;
     }
@@ -170,12 +171,12 @@ void ExpectAppliedLater(void (*tell)(Table& table, std::vector<Route> routes)) {
     Table table(StoredTable(), {.store = &store});
     granted_large = failures;
     tell(table, routes);
-    TableState state;
+    bool applied = false;
     do {
       absl::SleepFor(absl::Milliseconds(1));
-      state = table.state();
-    } while (state.store_error.empty() && state.accepted == 0);
-    failed = state.accepted == 0;
+      applied = table.state().accepted_generation() > 0;
+    } while (table.replication_error().empty() && !applied);
+    failed = !applied;
     if (failed) {
       const absl::Status refused = table.Apply(small).status();
       ASSERT_TRUE(absl::IsResourceExhausted(refused)) << refused;
@@ -184,8 +185,8 @@ void ExpectAppliedLater(void (*tell)(Table& table, std::vector<Route> routes)) {
     }
     granted_large = kAll;
     ASSERT_TRUE(table.AwaitVisible(1, SteadyAfter(absl::Seconds(60))).ok());
-    EXPECT_EQ(table.state().digest, digest.ToString());
-    while (!table.state().store_error.empty()) {
+    EXPECT_EQ(table.state().digest(), digest.ToString());
+    while (!table.replication_error().empty()) {
       absl::SleepFor(absl::Milliseconds(1));
     }
     const Table::Outcome outcome = table.Apply(small);
@@ -282,7 +283,7 @@ TEST(TableMemory, BatchesThatCameToChangeSomethingFindRoomOrAreRefused) {
     // What the other server did is there in any case.
     ASSERT_TRUE(
         table.AwaitVisible(2 + applied, SteadyAfter(absl::Seconds(60))).ok());
-    EXPECT_EQ(table.state().routes_v4, 1 + kBatches - applied);
+    EXPECT_EQ(table.state().routes_v4(), 1 + kBatches - applied);
   }
   EXPECT_GT(failures, 1U);
 }
@@ -301,7 +302,7 @@ TEST(TableMemory, ATableThatWaitsForMemoryEnds) {
           {Prefix::Truncate(Address::V4(i << 12), 20), 1 + i});
     }
     table.ReplacedElsewhere(std::move(whole));
-    while (table.state().store_error.empty()) {
+    while (table.replication_error().empty()) {
       absl::SleepFor(absl::Milliseconds(1));
     }
     table.Freeze(DrainingError());
@@ -365,7 +366,7 @@ TEST(TableMemory, AdmissionMeasuresATableThatItsLengthsWouldRefuse) {
   const auto loaded = table.Apply(batch);
   ASSERT_TRUE(loaded.ok()) << loaded.status();
   ASSERT_TRUE(table.AwaitVisible(loaded->generation).ok());
-  const size_t bound = table.state().memory_bound;
+  const size_t bound = table.state().memory_bound_bytes();
   EXPECT_GE(bound, taken);
   EXPECT_LE(bound, budget.limit());
   EXPECT_EQ(budget.used(), bound);
@@ -373,19 +374,20 @@ TEST(TableMemory, AdmissionMeasuresATableThatItsLengthsWouldRefuse) {
   UpdateBatch withdrawal;
   withdrawal.changes = {{RouteChange::Op::kDelete, internet[0].prefix}};
   ASSERT_TRUE(table.Apply(withdrawal).ok());
-  EXPECT_GE(table.state().memory_bound, bound - (2 << 20));  // the RIB's part
+  EXPECT_GE(table.state().memory_bound_bytes(),
+            bound - (2 << 20));  // the RIB's part
 
   // What changes no route needs no measuring.
   UpdateBatch named;
   named.request_id = "named";
   ASSERT_TRUE(table.Apply(named).ok());
-  EXPECT_LE(table.state().memory_bound, bound + 1000);
+  EXPECT_LE(table.state().memory_bound_bytes(), bound + 1000);
 
   // As many routes that do not share lines are refused, and not by trying.
   const UpdateBatch hostile = Replacement(scattered);
   const auto refused = table.Apply(hostile);
   EXPECT_EQ(ErrorReason(refused.status()), "MEMORY_LIMIT") << refused.status();
-  EXPECT_EQ(table.state().routes_v6, internet.size() - 1);
+  EXPECT_EQ(table.state().routes_v6(), internet.size() - 1);
   EXPECT_LE(budget.used(), budget.limit());
 
   // A table that is restored under this limit is measured as well.
@@ -409,14 +411,14 @@ void ExpectWithinItsBound(const FibOptions& fib) {
     for (Route& route : next) route.next_hop += static_cast<NextHopId>(round);
     const UpdateBatch batch = Replacement(std::move(next));
     const size_t before =
-        allocated - table.state().rib_bytes - table.state().fib_bytes;
+        allocated - table.state().rib_bytes() - table.state().fib_bytes();
     peak = allocated.load();
     const auto applied = table.Apply(batch);
     ASSERT_TRUE(applied.ok()) << applied.status();
     ASSERT_TRUE(table.AwaitVisible(applied->generation).ok());
     // The RIB of the version before, and twice the delta.
     const size_t aside =
-        (table.state().rib_bytes + 2 * sizeof(Route) * routes.size() +
+        (table.state().rib_bytes() + 2 * sizeof(Route) * routes.size() +
          (size_t{8} << 20));
     EXPECT_LE(peak - before, budget.limit() + aside) << round;
   }

@@ -48,7 +48,7 @@ TEST(TableStore, NothingIsAcceptedBeforeItIsStored) {
   auto outcome = table.Submit(Upsert("::/0", 1));
   store.AwaitCommits(1);
   EXPECT_FALSE(Ready(outcome));
-  EXPECT_EQ(table.state().accepted, 0U);
+  EXPECT_EQ(table.state().accepted_generation(), 0U);
   EXPECT_EQ(table.persisted(), 0U);
   EXPECT_EQ(table.visible(), 0U);
   store.Release();
@@ -81,7 +81,7 @@ TEST(TableStore, ABatchThatTheStoreRefusesLeavesNoTrace) {
   FakeStore store;
   Table table({.store = &store});
   ASSERT_TRUE(table.Apply(Upsert("::/0", 1)).ok());
-  const std::string digest = table.state().digest;
+  const std::string digest = table.state().digest();
   store.Hold();
   UpdateBatch named = Upsert("::/0", 2);
   named.request_id = "a";
@@ -98,10 +98,10 @@ TEST(TableStore, ABatchThatTheStoreRefusesLeavesNoTrace) {
   EXPECT_EQ(ErrorReason(first.get().status()), "STORE_FULL");
   // Staged again without it.
   EXPECT_EQ(ErrorReason(second.get().status()), "GENERATION_MISMATCH");
-  EXPECT_EQ(table.state().accepted, 1U);
-  EXPECT_EQ(table.state().writer_epoch, 0U);
-  EXPECT_EQ(table.state().digest, digest);
-  EXPECT_EQ(table.state().routes_v6, 1U);
+  EXPECT_EQ(table.state().accepted_generation(), 1U);
+  EXPECT_EQ(table.state().writer_epoch(), 0U);
+  EXPECT_EQ(table.state().digest(), digest);
+  EXPECT_EQ(table.state().routes_v6(), 1U);
 
   // Neither the request id nor the writer epoch was kept.
   store.Fail(absl::OkStatus());
@@ -149,8 +149,8 @@ TEST(TableStore, ABatchWithoutRoomTakesNoOtherDown) {
     }
     EXPECT_EQ(ErrorReason(outcomes[7].get().status()), "ROUTE_NOT_FOUND");
     ASSERT_TRUE(table.AwaitVisible(generation).ok());
-    EXPECT_EQ(table.state().accepted, 6U);
-    EXPECT_EQ(table.state().routes_v6, 6U);
+    EXPECT_EQ(table.state().accepted_generation(), 6U);
+    EXPECT_EQ(table.state().routes_v6(), 6U);
     // The log has each batch once, each after its predecessor.
     generation = 0;
     for (const auto& commit : store.commits) {
@@ -199,7 +199,7 @@ TEST(TableStore, ARefusedBatchPushesNoAnswerOutOfTheWindow) {
   // A repeated "a" is recognized and not applied a second time.
   EXPECT_EQ(apply("a", 1)->generation, 1U);
   EXPECT_EQ(apply("b", 2)->generation, 2U);
-  EXPECT_EQ(table.state().accepted, 2U);
+  EXPECT_EQ(table.state().accepted_generation(), 2U);
   EXPECT_EQ(apply("c", 3)->generation, 3U);
 }
 
@@ -353,7 +353,7 @@ TEST(TableStore, StartsWithTheStoredTable) {
   EXPECT_EQ(table.persisted(), 41U);
   EXPECT_EQ(table.Read()->fib(Family::kIpv6).Lookup(Address::V6(1)), 100U);
   EXPECT_EQ(table.Read()->groups().Choose(100, 5), 1U);
-  EXPECT_EQ(table.state().writer_epoch, 3U);
+  EXPECT_EQ(table.state().writer_epoch(), 3U);
   UpdateBatch repeated;
   repeated.request_id = "a";
   repeated.fingerprint = 11;
@@ -405,8 +405,8 @@ TEST(TableStore, OnlyASyncedStorePersists) {
     EXPECT_EQ(store.commits.size(), 1U);
     EXPECT_FALSE(table.durable());
     EXPECT_EQ(table.persisted(), 0U);
-    EXPECT_EQ(table.state().persisted, 0U);
-    EXPECT_EQ(table.state().store_sync, StoreSyncName(sync));
+    EXPECT_EQ(table.state().persisted_generation(), 0U);
+    EXPECT_EQ(table.state().store_sync(), StoreSyncName(sync));
   }
 }
 

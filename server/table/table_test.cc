@@ -42,7 +42,7 @@ UpdateBatch Upserts(uint64_t count) {
 
 TEST(Table, StartsEmptyAtGenerationZero) {
   Table table({});
-  EXPECT_EQ(table.state().accepted, 0U);
+  EXPECT_EQ(table.state().accepted_generation(), 0U);
   EXPECT_EQ(table.Read()->generation(), 0U);
   EXPECT_EQ(table.Read()->fib(Family::kIpv6).Lookup(Address::V6(1)), kNoRoute);
 }
@@ -66,19 +66,19 @@ TEST(Table, ABatchThatChangesNothingMakesNoGeneration) {
   const auto again = table.Apply(Upsert("::/0", 1));
   EXPECT_EQ(again->generation, 1U);
   EXPECT_EQ(again->counts.unchanged, 1U);
-  EXPECT_EQ(table.state().accepted, 1U);
+  EXPECT_EQ(table.state().accepted_generation(), 1U);
 }
 
 TEST(Table, ARefusedBatchChangesNothing) {
   Table table({});
   ASSERT_TRUE(table.Apply(Upsert("::/0", 1)).ok());
-  const std::string digest = table.state().digest;
+  const std::string digest = table.state().digest();
   UpdateBatch batch = Upsert("2001:db8::/32", 7);
   batch.changes.push_back({Op::kInsert, P("::/0"), 2});
   EXPECT_TRUE(absl::IsAlreadyExists(table.Apply(batch).status()));
-  EXPECT_EQ(table.state().accepted, 1U);
-  EXPECT_EQ(table.state().digest, digest);
-  EXPECT_EQ(table.state().routes_v6, 1U);
+  EXPECT_EQ(table.state().accepted_generation(), 1U);
+  EXPECT_EQ(table.state().digest(), digest);
+  EXPECT_EQ(table.state().routes_v6(), 1U);
 }
 
 TEST(Table, ValidateOnlyReportsAndChangesNothing) {
@@ -88,7 +88,7 @@ TEST(Table, ValidateOnlyReportsAndChangesNothing) {
   const auto outcome = table.Apply(batch);
   EXPECT_EQ(outcome->counts.added, 1U);
   EXPECT_EQ(outcome->generation, 0U);
-  EXPECT_EQ(table.state().routes_v6, 0U);
+  EXPECT_EQ(table.state().routes_v6(), 0U);
 }
 
 TEST(Table, RefusesAnUnexpectedGeneration) {
@@ -138,7 +138,7 @@ TEST(Table, ARepeatedRequestGetsItsFirstAnswer) {
   const auto again = table.Apply(batch);
   EXPECT_EQ(again->generation, 1U);
   EXPECT_EQ(again->counts.added, 1U);
-  EXPECT_EQ(table.state().accepted, 2U);
+  EXPECT_EQ(table.state().accepted_generation(), 2U);
   // Refuses another request with the same id.
   batch.fingerprint = 12;
   EXPECT_EQ(ErrorReason(table.Apply(batch).status()), "REQUEST_ID_REUSED");
@@ -164,7 +164,7 @@ TEST(Table, AYoungIdIsKnownAfterAnyNumberOfOthers) {
   const auto again = table.Apply(Named("a", 1));
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_EQ(*again, *first);
-  EXPECT_EQ(table.state().accepted, 101U);
+  EXPECT_EQ(table.state().accepted_generation(), 101U);
   Pass(absl::Nanoseconds(1));
   ASSERT_TRUE(table.Apply(Named("last", ++next_hop)).ok());
   EXPECT_EQ(table.Apply(Named("a", 1))->generation, 103U);
@@ -237,7 +237,7 @@ TEST(Table, IdsOfTheLogAreKnownForAWhileAfterAStart) {
     EXPECT_EQ(again->generation, i);
   }
   EXPECT_TRUE(table.Apply(Named("74", 1)).ok());
-  EXPECT_EQ(table.state().accepted, 101U);
+  EXPECT_EQ(table.state().accepted_generation(), 101U);
   Pass(2 * kRequestIdRetention);
   EXPECT_TRUE(table.Apply(Named("new", 2)).ok());
   EXPECT_EQ(table.Apply(Named("97", 3))->generation, 103U);
@@ -258,7 +258,7 @@ TEST(Table, RememberedRequestsHaveABudgetOfTheirOwn) {
                .wall_clock = TestNow,
                .steady_clock = TestSteady});
   UpdateBatch batch;
-  const size_t none = table.state().memory_bound;
+  const size_t none = table.state().memory_bound_bytes();
   const auto apply = [&](int i) {
     batch.request_id = absl::StrCat(std::string(100, 'x'), i);
     return table.Apply(batch).status();
@@ -266,7 +266,7 @@ TEST(Table, RememberedRequestsHaveABudgetOfTheirOwn) {
   for (int i = 0; i < 10; ++i) ASSERT_TRUE(apply(i).ok());
   const size_t ten = ids.used();
   EXPECT_GE(ten, 10 * (100 + sizeof(AnsweredRequest)));
-  EXPECT_EQ(table.state().memory_bound, none);
+  EXPECT_EQ(table.state().memory_bound_bytes(), none);
   EXPECT_EQ(budget.used(), none);
   Pass(kRequestIdRetention);
   for (int i = 10; i < 30; ++i) {
@@ -327,7 +327,7 @@ TEST(Table, WithdrawalsAlwaysFit) {
     }
     ASSERT_LE(budget.used(), budget.limit());
     const size_t full = budget.used();
-    const uint64_t routes = table.state().routes_v4;
+    const uint64_t routes = table.state().routes_v4();
     // The default goes first: all boundaries count then.
     std::shuffle(have.begin() + 1, have.end(), random);
     size_t most = 0;
@@ -343,12 +343,12 @@ TEST(Table, WithdrawalsAlwaysFit) {
       ASSERT_TRUE(applied.ok()) << at << ": " << applied.status();
       most = std::max(most, budget.used());
       // The bound falls with the routes.
-      if (table.state().routes_v4 < routes / 5) {
+      if (table.state().routes_v4() < routes / 5) {
         ASSERT_LE(budget.used(), full / 10 * 7);
       }
     }
     EXPECT_LE(most, budget.limit());
-    EXPECT_EQ(table.state().routes_v4, 0U);
+    EXPECT_EQ(table.state().routes_v4(), 0U);
     EXPECT_LT(budget.used(), size_t{1} << 20);
   }
 }
@@ -380,7 +380,7 @@ TEST(Table, PendingUpdatesAreBounded) {
   Table table({.max_pending_updates = 0});
   const auto refused = table.Apply(Upsert("::/0", 1));
   EXPECT_EQ(ErrorReason(refused.status()), "TOO_MANY_PENDING");
-  EXPECT_EQ(table.state().accepted, 0U);
+  EXPECT_EQ(table.state().accepted_generation(), 0U);
 }
 
 TEST(Table, CloseAwaitsAcceptedBatchesAndFreezeRefusesMore) {
@@ -400,7 +400,7 @@ TEST(Table, CloseAwaitsAcceptedBatchesAndFreezeRefusesMore) {
   EXPECT_TRUE(table.AwaitVisible(1).ok());
   EXPECT_EQ(ErrorReason(table.AwaitVisible(2)), "DRAINING");
   EXPECT_EQ(ErrorReason(lookup), "DRAINING");
-  EXPECT_EQ(table.state().accepted, 1U);
+  EXPECT_EQ(table.state().accepted_generation(), 1U);
 }
 
 TEST(Table, AnOlderWriterIsRefused) {
@@ -419,8 +419,8 @@ TEST(Table, AnOlderWriterIsRefused) {
   ASSERT_TRUE(table.Apply(batch).ok());
   batch.writer_epoch = 5;
   EXPECT_EQ(ErrorReason(table.Apply(batch).status()), "WRITER_FENCED");
-  EXPECT_EQ(table.state().writer_epoch, 6U);
-  EXPECT_EQ(table.state().accepted, 1U);
+  EXPECT_EQ(table.state().writer_epoch(), 6U);
+  EXPECT_EQ(table.state().accepted_generation(), 1U);
 }
 
 TEST(Table, ABatchOverTheMemoryLimitIsRefused) {
@@ -434,12 +434,12 @@ TEST(Table, ABatchOverTheMemoryLimitIsRefused) {
   }
   const auto refused = table.Apply(large);
   EXPECT_EQ(ErrorReason(refused.status()), "MEMORY_LIMIT");
-  EXPECT_EQ(table.state().accepted, 0U);
+  EXPECT_EQ(table.state().accepted_generation(), 0U);
   large.validate_only = true;
   EXPECT_EQ(ErrorReason(table.Apply(large).status()), "MEMORY_LIMIT");
   EXPECT_TRUE(table.Apply(Upsert("::/0", 1)).ok());
   EXPECT_LE(budget.used(), budget.limit());
-  EXPECT_EQ(budget.used(), table.state().memory_bound);
+  EXPECT_EQ(budget.used(), table.state().memory_bound_bytes());
 }
 
 TEST(Table, AFailedBuildKeepsTheOldSnapshotAndIsRetried) {
@@ -459,15 +459,15 @@ TEST(Table, AFailedBuildKeepsTheOldSnapshotAndIsRetried) {
   while (failures.load() < 2) absl::SleepFor(absl::Milliseconds(1));
   ASSERT_TRUE(table.Apply(Upsert("::/1", 2)).ok());
   EXPECT_EQ(table.visible(), 0U);
-  EXPECT_NE(table.state().builds.last_error, "");
-  EXPECT_GE(table.state().builds.failed, 1U);
+  EXPECT_NE(table.state().last_build_error(), "");
+  EXPECT_GE(table.state().failed_builds(), 1U);
   EXPECT_EQ(table.history().newest(), 0U);
   broken = false;
   ASSERT_TRUE(table.AwaitVisible(2).ok());
   EXPECT_EQ(table.Read()->fib(Family::kIpv6).Lookup(Address::V6(1)), 2U);
   EXPECT_EQ(table.history().newest(), 2U);
   while (built.load() == 0) absl::SleepFor(absl::Milliseconds(1));
-  EXPECT_EQ(table.state().builds.last_error, "");
+  EXPECT_EQ(table.state().last_build_error(), "");
 }
 
 // A wall clock that goes back a second each time it is read.
@@ -493,9 +493,9 @@ TEST(Table, ARetiredSnapshotLivesAsLongAsItsReader) {
     ASSERT_TRUE(table.Apply(Upsert("::/0", 1)).ok());
     ASSERT_TRUE(table.AwaitVisible(1).ok());
     EXPECT_EQ(old->generation(), 0U);
-    EXPECT_GT(table.state().retired_fib_bytes, 0U);
+    EXPECT_GT(table.state().retired_fib_bytes(), 0U);
   }
-  EXPECT_EQ(table.state().retired_fib_bytes, 0U);
+  EXPECT_EQ(table.state().retired_fib_bytes(), 0U);
 }
 
 // In each generation, every route's next hop is the generation's number. A
@@ -549,8 +549,8 @@ TEST(Table, ReadersSeeWholeGenerationsInOrder) {
   EXPECT_GT(batches.load(), 0U);
   // Builds coalesce: there are at most as many as batches.
   EXPECT_LE(builds.load(), static_cast<int>(kGenerations));
-  EXPECT_EQ(table.state().visible, kGenerations);
-  EXPECT_EQ(table.state().retired_fib_bytes, 0U);
+  EXPECT_EQ(table.state().visible_generation(), kGenerations);
+  EXPECT_EQ(table.state().retired_fib_bytes(), 0U);
 }
 
 // While a large batch is staged, the table's state is read many times.
@@ -561,7 +561,7 @@ TEST(Table, ReadingTheStateDoesNotWaitForABatchThatIsBeingStaged) {
   std::atomic<int> reads = 0;
   std::thread reader([&] {
     while (!done) {
-      EXPECT_LE(table.state().accepted, 1U);
+      EXPECT_LE(table.state().accepted_generation(), 1U);
       EXPECT_EQ(table.persisted(), 0U);
       ++reads;
     }

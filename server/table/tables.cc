@@ -304,7 +304,7 @@ absl::StatusOr<TableRef> Tables::TryDelete(const std::string& name) {
   if (store_ != nullptr && store_->log() == nullptr) return ReadOnly(*store_);
   const TableRef table = it->second;
   table->Freeze(NotFound(name));
-  const uint64_t last = table->state().accepted;
+  const uint64_t last = table->state().accepted_generation();
   if (store_ != nullptr) {
     const absl::Status deleted =
         store_->log()->DeleteTable(name, table->store_id(), last);

@@ -95,7 +95,7 @@ TEST(Tables, DeletionEndsAllWaiting) {
   EXPECT_EQ(again->visible(), 2U);
   EXPECT_EQ(ErrorReason(again->history().CheckStart(1, "")),
             "HISTORY_COMPACTED");
-  EXPECT_EQ(again->state().routes_v6, 0U);
+  EXPECT_EQ(again->state().routes_v6(), 0U);
 }
 
 TEST(Tables, AllTablesShareTheMemoryLimit) {

@@ -39,11 +39,11 @@ TEST(LookupMetrics, ThreadsAreSummed) {
       counters.Answered(4, 0, seconds(11));
       counters.Failed("ADDRESSES_LENGTH");
       counters.Failed("NEVER_HEARD_OF");
-      counters.Received(100);
-      counters.Sent(7);
-      counters.StreamOpened();
-      counters.StreamOpened();
-      counters.StreamClosed();
+      counters.Add(LookupCount::kReceived, 100);
+      counters.Add(LookupCount::kSent, 7);
+      counters.Add(LookupCount::kStreams, 1);
+      counters.Add(LookupCount::kStreams, 1);
+      counters.Subtract(LookupCount::kStreams, 1);
       ScrapeText(metrics);  // meanwhile
     });
   }

@@ -57,7 +57,7 @@ void BatchStream::OnWritten(bool ok) {
   writing_ = false;
   const size_t bytes = replies_.front().Length();
   reply_bytes_ -= bytes;
-  if (ok) worker_.counters().Sent(bytes);
+  if (ok) worker_.counters().Add(LookupCount::kSent, bytes);
   replies_.pop_front();
   broken_ |= !ok;
   Proceed();
@@ -80,7 +80,7 @@ void BatchStream::Settle() {
 
 void BatchStream::Handle() {
   received_ = SteadyNow();
-  worker_.counters().Received(request_.Length());
+  worker_.counters().Add(LookupCount::kReceived, request_.Length());
   BatchReader& reader = worker_.reader();
   const bool parsed = reader.Read(request_);
   const Batch& batch = reader.batch();

@@ -140,7 +140,7 @@ void LookupCall::OnAccepted(bool ok) {
   if (worker_.queue().ended()) return OnFinished(false);
   Accept(worker_);
   received_ = SteadyNow();
-  worker_.counters().Received(bytes_.Length());
+  worker_.counters().Add(LookupCount::kReceived, bytes_.Length());
   LookupContext& context = worker_.context();
   const absl::Status parsed =
       ParseLookup(bytes_, context.limits.max_lookup_addresses, request_);
@@ -226,7 +226,7 @@ void LookupCall::Answered(const v1::LookupResponse& response, size_t misses) {
   worker_.Answered(call_, request_.table(), /*request_id=*/0, received_,
                    addresses_.size(), misses);
   const grpc::ByteBuffer reply = ToBytes(response);
-  worker_.counters().Sent(reply.Length());
+  worker_.counters().Add(LookupCount::kSent, reply.Length());
   io_.Finish(reply, grpc::Status::OK, static_cast<QueueEvent*>(&finished_));
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "base/mutex.h"
 #include "server/base/metric_families.h"
 
@@ -13,6 +14,7 @@ namespace planb::server {
 namespace {
 
 using prometheus::ClientMetric;
+using prometheus::MetricFamily;
 
 constexpr char kDurationFamily[] = "planb_lookup_batch_duration_seconds";
 
@@ -39,8 +41,8 @@ void AddAll(const std::array<std::atomic<uint64_t>, size>& counters,
 void LookupCounters::Answered(size_t addresses, size_t misses,
                               SteadyInstant::duration elapsed) {
   const int64_t nanoseconds = std::chrono::nanoseconds(elapsed).count();
-  Add(lookups_, addresses);
-  Add(misses_, misses);
+  Add(LookupCount::kLookups, addresses);
+  Add(LookupCount::kMisses, misses);
   Add(nanoseconds_, static_cast<uint64_t>(nanoseconds));
   Add(by_duration_[DurationBucket(nanoseconds)], 1);
   Add(by_size_[SizeBucket(addresses)], 1);
@@ -53,13 +55,8 @@ void LookupCounters::Failed(absl::string_view reason) {
 }
 
 void LookupCounters::AddTo(LookupTotals& totals) const {
-  totals.lookups += Get(lookups_);
-  totals.misses += Get(misses_);
+  AddAll(counts_, totals.counts);
   totals.nanoseconds += Get(nanoseconds_);
-  totals.received += Get(received_);
-  totals.sent += Get(sent_);
-  totals.slow += Get(slow_);
-  totals.streams += Get(streams_);
   totals.held += held_.Total(SteadyNow());
   AddAll(by_duration_, totals.by_duration);
   AddAll(by_size_, totals.by_size);
@@ -92,7 +89,7 @@ std::vector<Exemplar> LookupMetrics::Exemplars() const {
   return exemplars;
 }
 
-std::vector<prometheus::MetricFamily> LookupMetrics::Collect() const {
+std::vector<MetricFamily> LookupMetrics::Collect() const {
   LookupTotals totals;
   {
     const MutexLock lock(mutex_);
@@ -107,42 +104,50 @@ std::vector<prometheus::MetricFamily> LookupMetrics::Collect() const {
         CounterOf(MetricValue(totals.failures[i]),
                   {{"reason", std::string(kLookupErrorReasons[i])}}));
   }
-  return {
-      CounterFamily("planb_lookups_total", "Addresses looked up.",
-                    {CounterOf(MetricValue(totals.lookups))}),
-      CounterFamily("planb_lookup_misses_total", "Addresses that had no route.",
-                    {CounterOf(MetricValue(totals.misses))}),
+  std::vector<MetricFamily> families = {
       CounterFamily("planb_lookup_batches_total",
-                    "Batches answered, by BatchLookup and Lookup.",
+                    "Batches answered: messages of BatchLookup and calls of "
+                    "Lookup.",
                     {CounterOf(MetricValue(batches))}),
       CounterFamily("planb_lookup_batch_errors_total",
-                    "Batches that failed, by reason.", std::move(failures)),
+                    "Batches that failed, in the band of a stream or as a "
+                    "call; reasons are the contract's.",
+                    std::move(failures)),
       HistogramFamily(
           kDurationFamily,
-          "Time to answer one batch inside the server, network excluded, "
-          "waiting for a generation included, in seconds.",
+          "Seconds from when a batch was received whole to when its reply is "
+          "ready; waiting for min_generation included, the network not.",
           HistogramOf(kDurationBoundsSeconds, totals.by_duration,
                       MetricValue(totals.nanoseconds) * 1e-9)),
-      HistogramFamily("planb_lookup_batch_size",
-                      "Addresses in the batches that were answered.",
-                      HistogramOf(kSizeBoundsShown, totals.by_size,
-                                  MetricValue(totals.lookups))),
-      CounterFamily(
-          "planb_lookup_bytes_total",
-          "Bytes of the messages of lookups, framing excluded, by direction.",
-          {CounterOf(MetricValue(totals.received), {{"direction", "received"}}),
-           CounterOf(MetricValue(totals.sent), {{"direction", "sent"}})}),
-      CounterFamily("planb_slow_batches_total",
-                    "Batches that took --slow_batch or longer.",
-                    {CounterOf(MetricValue(totals.slow))}),
-      GaugeFamily("planb_lookup_streams", "Open BatchLookup streams.",
-                  {GaugeOf(MetricValue(totals.streams))}),
+      HistogramFamily(
+          "planb_lookup_batch_size",
+          "Addresses in the batches that were answered.",
+          HistogramOf(
+              kSizeBoundsShown, totals.by_size,
+              MetricValue(
+                  totals.counts[static_cast<size_t>(LookupCount::kLookups)]))),
       CounterFamily(
           "planb_lookup_backpressure_seconds_total",
-          "Seconds that BatchLookup streams were not read from because replies "
-          "waited for a slow client, summed over the streams.",
+          "Seconds for which streams were not read from because 8 replies, or "
+          "1 MiB of them, waited for a client that did not take them; summed "
+          "over the streams, those included that wait just now.",
           {CounterOf(MetricValue(totals.held.count()) * 1e-9)}),
   };
+  for (size_t i = 0; i < kLookupCounts; ++i) {
+    const LookupSeries& series = kLookupSeries[i];
+    const bool counter = absl::EndsWith(series.name, "_total");
+    if (families.back().name != series.name) {
+      families.push_back(counter ? CounterFamily(series.name, series.help, {})
+                                 : GaugeFamily(series.name, series.help, {}));
+    }
+    MetricLabels labels;
+    if (series.label != nullptr) labels = {{series.label, series.label_value}};
+    const double value = MetricValue(totals.counts[i]);
+    families.back().metric.push_back(counter
+                                         ? CounterOf(value, std::move(labels))
+                                         : GaugeOf(value, std::move(labels)));
+  }
+  return families;
 }
 
 }  // namespace planb::server

@@ -13,6 +13,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -59,15 +60,34 @@ inline size_t SizeBucket(size_t addresses) {
   return std::min((bits + 1) / 2, kSizeBounds);
 }
 
+// What each thread counts, and the series that shows it, in the same order. A
+// name that does not end with _total is a gauge's. Consecutive ones with the
+// same name are one family.
+enum class LookupCount { kLookups, kMisses, kReceived, kSent, kSlow, kStreams };
+struct LookupSeries {
+  const char* name;
+  const char* help;
+  const char* label = nullptr;
+  const char* label_value = nullptr;
+};
+inline constexpr char kLookupBytesHelp[] =
+    "Bytes of messages, HTTP/2 and what is below not counted; replies count "
+    "when gRPC has taken them.";
+inline constexpr LookupSeries kLookupSeries[] = {
+    {"planb_lookups_total", "Addresses looked up."},
+    {"planb_lookup_misses_total", "Addresses that had no route."},
+    {"planb_lookup_bytes_total", kLookupBytesHelp, "direction", "received"},
+    {"planb_lookup_bytes_total", kLookupBytesHelp, "direction", "sent"},
+    {"planb_slow_batches_total", "Batches that took --slow_batch or longer."},
+    {"planb_lookup_streams", "Open BatchLookup streams."},
+};
+inline constexpr size_t kLookupCounts = std::size(kLookupSeries);
+static_assert(kLookupCounts == static_cast<size_t>(LookupCount::kStreams) + 1);
+
 // The sums over all threads. A plain value.
 struct LookupTotals {
-  uint64_t lookups = 0;
-  uint64_t misses = 0;
+  std::array<uint64_t, kLookupCounts> counts = {};
   uint64_t nanoseconds = 0;
-  uint64_t received = 0;  // bytes
-  uint64_t sent = 0;
-  uint64_t slow = 0;
-  uint64_t streams = 0;
   BackpressureClock::Nanoseconds held{0};
   std::array<uint64_t, kDurationBuckets> by_duration = {};
   std::array<uint64_t, kSizeBounds + 1> by_size = {};
@@ -89,15 +109,11 @@ class alignas(64) LookupCounters {
   // OTHER.
   void Failed(absl::string_view reason);
 
-  // A batch took --slow_batch or longer.
-  void Slow() { Add(slow_, 1); }
+  void Add(LookupCount what, uint64_t value) {
+    Add(counts_[static_cast<size_t>(what)], value);
+  }
+  void Subtract(LookupCount what, uint64_t value) { Add(what, -value); }
 
-  // Bytes of messages.
-  void Received(size_t bytes) { Add(received_, bytes); }
-  void Sent(size_t bytes) { Add(sent_, bytes); }
-
-  void StreamOpened() { Add(streams_, 1); }
-  void StreamClosed() { Add(streams_, ~uint64_t{0}); }
   // A stream stops reading because too many replies wait, or goes on.
   void HoldStream() { held_.Begin(SteadyNow()); }
   void ReleaseStream() { held_.End(SteadyNow()); }
@@ -114,13 +130,8 @@ class alignas(64) LookupCounters {
                   std::memory_order_relaxed);
   }
 
-  Counter lookups_{0};
-  Counter misses_{0};
+  std::array<Counter, kLookupCounts> counts_{};
   Counter nanoseconds_{0};
-  Counter received_{0};
-  Counter sent_{0};
-  Counter slow_{0};
-  Counter streams_{0};
   BackpressureClock held_;
   std::array<Counter, kDurationBuckets> by_duration_{};
   std::array<Counter, kSizeBounds + 1> by_size_{};

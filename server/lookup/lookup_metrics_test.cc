@@ -40,9 +40,9 @@ TEST(LookupCounters, CountingCostsFewInstructions) {
   for (const size_t addresses : {1, 262'144}) {
     const auto batch = [&] {
       const SteadyInstant received = SteadyNow();
-      counters.Received(100);
+      counters.Add(LookupCount::kReceived, 100);
       counters.Answered(addresses, 0, SteadyNow() - received);
-      counters.Sent(100);
+      counters.Add(LookupCount::kSent, 100);
     };
     batch();
     const auto instructions = CountInstructions(batch);

@@ -44,7 +44,7 @@ void LookupWorker::Note(const grpc::ServerContextBase& call,
   table = table.empty() ? "default" : table;
   std::optional<uint64_t> left_out;
   if (context_.slow_batches.IsSlow(elapsed)) {
-    counters_.Slow();
+    counters_.Add(LookupCount::kSlow, 1);
     left_out = context_.slow_batches.Admit();
   }
   std::optional<Span> span;
@@ -86,13 +86,13 @@ absl::Status LookupWorker::Enter(BatchStream* stream) {
         absl::Seconds(1));
   }
   streams_.insert(stream);
-  counters_.StreamOpened();
+  counters_.Add(LookupCount::kStreams, 1);
   return absl::OkStatus();
 }
 
 void LookupWorker::Leave(BatchStream* stream) {
   streams_.erase(stream);
-  counters_.StreamClosed();
+  counters_.Subtract(LookupCount::kStreams, 1);
   in_flight_.End();
 }
 

@@ -169,9 +169,8 @@ std::vector<prometheus::MetricFamily> TlsMetrics::Collect() const {
           std::move(expiries)),
       CounterFamily(
           "planb_tls_reloads_total",
-          "Replacements of the certificate files, by what they are for and "
-          "what became of them: loaded, or refused, so that the old ones "
-          "stayed in use.",
+          "Replacements of the certificate files; refused: the old ones stayed "
+          "in use.",
           std::move(reloads))};
 }
 

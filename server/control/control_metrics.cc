@@ -36,11 +36,9 @@ ControlMetrics::ControlMetrics()
     return prometheus::BuildCounter().Name(name).Help(help).Register(
         *registry_);
   };
-  auto& rebuilds =
-      counter("planb_rebuilds_total", "Rebuilds that were published, by kind.");
-  auto& durations =
-      histogram("planb_rebuild_duration_seconds",
-                "Time to compile the RIB into a FIB, in seconds, by kind.");
+  auto& rebuilds = counter("planb_rebuilds_total", "FIBs published.");
+  auto& durations = histogram("planb_rebuild_duration_seconds",
+                              "Time to compile each FIB, in seconds.");
   for (const bool full : {false, true}) {
     const char* const kind = full ? "full" : "incremental";
     rebuilds_[full] = &rebuilds.Add({{"kind", kind}});
@@ -56,21 +54,28 @@ ControlMetrics::ControlMetrics()
            .Add({}, bounds);
   store_duration_ =
       &histogram("planb_store_commit_seconds",
-                 "Time to commit batches to the store, in seconds.")
+                 "Time until the store has what one table had waiting, other "
+                 "tables that it is committed with included, in seconds.")
            .Add({}, bounds);
   store_errors_ =
-      &counter("planb_store_errors_total", "Commits that the store refused.")
+      &counter("planb_store_errors_total",
+               "Times that the store refused what one table had waiting.")
            .Add({});
   auto& updates =
-      counter("planb_update_batches_total", "Batches of updates, by result.");
+      counter("planb_update_batches_total",
+              "Batches of updates answered; a replacement or an import is one. "
+              "Validated: only that was asked for, and it is valid.");
   accepted_ = &updates.Add({{"result", "accepted"}});
   unchanged_ = &updates.Add({{"result", "unchanged"}});
   validated_ = &updates.Add({{"result", "validated"}});
   refused_ = &updates.Add({{"result", "refused"}});
   auto& operations = counter(
       "planb_update_operations_total",
-      "Changes of single routes that updates asked for, by kind and result; "
-      "not those that were only to be validated.");
+      "Changes of single routes that batches of updates asked for. A batch is "
+      "refused as a whole. Strict deletes count as delete; a replacement of "
+      "the whole table upserts what it lists and deletes the rest. What is "
+      "only validated, operations that are none, and batches that are refused "
+      "before they are parsed do not count.");
   for (size_t op = 0; op < OperationCounts::kOps; ++op) {
     for (size_t result = 0; result < OperationCounts::kResults; ++result) {
       operations_[op][result] = &operations.Add(
@@ -80,15 +85,20 @@ ControlMetrics::ControlMetrics()
   auto& streams = prometheus::BuildGauge()
                       .Name("planb_control_streams")
                       .Help(
-                          "Open streams of RouteTable, and unary updates with "
-                          "ACK_REPLICATED, by kind.")
+                          "Open streams of RouteTable; replicated: calls of "
+                          "UpdateRoutes and UpdateNextHops with "
+                          "ACK_REPLICATED. Each list keeps one generation of "
+                          "its table in memory, without its FIB; generations "
+                          "share what they have in common, so its bytes are "
+                          "not known.")
                       .Register(*registry_);
   for (size_t kind = 0; kind < streams_.size(); ++kind) {
     streams_[kind] = &streams.Add({{"kind", kStreamNames[kind]}});
   }
   auto& ended = counter("planb_control_calls_ended_total",
-                        "Calls that the server ended because their client did "
-                        "nothing, by reason.");
+                        "Calls of RouteTable, Health and reflection that the "
+                        "server ended because their client sent nothing, or "
+                        "took nothing, for too long.");
   for (size_t why = 0; why < ended_.size(); ++why) {
     ended_[why] = &ended.Add({{"reason", kEndNames[why]}});
   }

@@ -184,15 +184,17 @@ Admission::Admission(PeerRules rules, ConnectionLimits limits, InodeOf inode_of)
                            "file descriptors.")),
       open_gauge_(&prometheus::BuildGauge()
                        .Name("planb_guard_connections")
-                       .Help("Connections of gRPC clients that are open.")
+                       .Help("Connections of gRPC clients that are open, those "
+                             "to the health port left out.")
                        .Register(*registry_)
                        .Add({})) {
   auto& refused =
       prometheus::BuildCounter()
           .Name("planb_guard_refused_total")
           .Help(
-              "Connections closed at once: the server (total) or the peer "
-              "(peer) has too many, or the peer opens them too fast (rate).")
+              "Connections closed at once: beyond --max_connections (total), "
+              "--max_peer_connections (peer) or --peer_connection_rate "
+              "(rate).")
           .Register(*registry_);
   constexpr const char* kNames[kReasons] = {"total", "peer", "rate"};
   for (int i = 0; i < kReasons; ++i) {

@@ -75,8 +75,8 @@ std::vector<prometheus::MetricFamily> Families(uint64_t exported,
                                                uint64_t dropped) {
   return {CounterFamily(
       "planb_trace_spans_total",
-      "Spans of traces: taken by the collector, lost because it did not take "
-      "them, and dropped because too many waited.",
+      "Spans of traces (--otlp_endpoint): taken by the collector, lost because "
+      "it did not take them, dropped because more than 4,096 waited.",
       {CounterOf(MetricValue(exported), {{"result", "exported"}}),
        CounterOf(MetricValue(failed), {{"result", "failed"}}),
        CounterOf(MetricValue(dropped), {{"result", "dropped"}})})};

@@ -39,7 +39,7 @@ Authorizer::Authorizer(AuthorizationOptions options)
       registry_(std::make_shared<prometheus::Registry>()) {
   auto& denied = prometheus::BuildCounter()
                      .Name("planb_authorization_denied_total")
-                     .Help("Calls refused by the authorization policy.")
+                     .Help("Calls that the authorization policy denied.")
                      .Register(*registry_);
   denied_ = {&denied.Add({{"service", "lookup"}}),
              &denied.Add({{"service", "control"}}),
@@ -48,8 +48,8 @@ Authorizer::Authorizer(AuthorizationOptions options)
       &prometheus::BuildCounter()
            .Name("planb_authorization_policy_errors_total")
            .Help(
-               "Looks at the policy's file that found none to use; the "
-               "policy before stays in force.")
+               "Looks at the file of --authorization_policy that found no "
+               "policy to use; the one before stayed in force.")
            .Register(*registry_)
            .Add({});
 }

@@ -243,13 +243,14 @@ absl::Status TableCache::Write(absl::Span<const Table> tables,
 std::vector<prometheus::MetricFamily> CacheMetrics::Collect() const {
   return {
       GaugeFamily("planb_cache_timestamp_seconds",
-                  "As of when the copy of the tables was last written, in "
-                  "seconds since the Unix epoch; 0 without --cache, or before "
-                  "the first.",
+                  "As of when the copy of the tables (--cache) was last "
+                  "written, in seconds since the Unix epoch; 0 without one.",
                   {GaugeOf(cache_ == nullptr ? 0 : cache_->written())}),
       CounterFamily(
           "planb_cache_write_errors_total",
-          "Attempts to write the copy of the tables that failed.",
+          "Attempts to write the copy of the tables (--cache) that failed; the "
+          "one "
+          "before stays.",
           {CounterOf(cache_ == nullptr ? 0 : MetricValue(cache_->failures()))}),
   };
 }

@@ -113,9 +113,9 @@ for heading in ('Tables', 'Recent rebuilds', 'Top error reasons', 'Streams',
                 'Store', 'Process', 'Flags', 'TABLE_NOT_FOUND', 'Ready.'):
     assert heading in text, f'{heading} is not shown'
 
-header = next(r for r in page.rows if r[:1] == ['table'])
-shown = {r[0].strip(): dict(zip(header, r)) for r in page.rows
-         if len(r) == len(header) and r != header}
+header = next(r for r in page.rows if r[:1] == ['field'])
+fields = {r[0].strip(): dict(zip(header, r)) for r in page.rows
+          if len(r) == len(header)}
 number = lambda cell: int(cell.strip().replace(',', ''))
 # Charts: a line of at least two points, and a rate that is not 0.
 assert page.path['rate-line'].count('L') >= 1, page.path
@@ -123,17 +123,15 @@ assert page.path['p99-line'].startswith('M'), page.path
 assert page.ids['rate'].endswith('/s'), page.ids
 assert page.ids['rate-top'] != '0/s', page.ids
 tables = [json.loads(line) for line in open(sys.argv[2])]
-assert len(tables) == 2 and set(shown) == {'blue', 'default'}, (shown, tables)
+assert len(tables) == 2 and set(header) == {'field', 'blue', 'default'}, header
 for table in tables:
-    row = shown[table['table']]
-    for cell, field in (('IPv4 routes', 'routes_v4'),
-                        ('IPv6 routes', 'routes_v6'),
-                        ('accepted', 'accepted_generation'),
-                        ('visible', 'visible_generation'),
-                        ('persisted', 'persisted_generation')):
-        assert number(row[cell]) == table[field], (cell, row, table)
-assert number(shown['blue']['visible']) == 3, shown['blue']
-print('page:', {name: row['visible'] for name, row in shown.items()})
+    for field in ('routes_v4', 'routes_v6', 'accepted_generation',
+                  'visible_generation', 'persisted_generation'):
+        cell = fields[field.replace('_', ' ')][table['table']]
+        assert number(cell) == table[field], (field, cell, table)
+visible = fields['visible generation']
+assert number(visible['blue']) == 3, visible
+print('page:', visible)
 END
 
 # Nothing was asked for but the page and its numbers.

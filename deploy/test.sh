@@ -77,6 +77,7 @@ binaries_step() {
 
 step manifests "$here/kubernetes/validate.sh" "$work/rendered"
 step rules "$here/monitoring/rules_test.sh"
+step dashboard "$here/monitoring/dashboard_test.py"
 step binaries binaries_step "$@"
 step metrics "$here/monitoring/metrics_test.sh" "$work/bin"
 step pages "$here/monitoring/statusz_test.sh" "$work/bin"
@@ -93,7 +94,6 @@ if [[ -z $short ]]; then
   # The formula for memory, on a small table here.
   step sizing "$here/kubernetes/sizing.py" --routes=100000 --quota=67108864 \
     --check="$work/bin"
-  step dashboard "$here/monitoring/dashboard_test.py"
   step prometheus "$here/monitoring/prometheus_test.sh" "$work/bin"
   step helm "$here/helm/test.sh" "$work/bin"
   step systemd "$here/systemd/systemd_test.sh" "$work/bin"

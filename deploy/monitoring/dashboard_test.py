@@ -11,12 +11,14 @@ checks find what they are for is tested by spoiling the dashboard.
 
 import collections
 import copy
+import pathlib
 import re
 import unittest
 
 import dashboard
 
 _DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}
+_METRICS = pathlib.Path(__file__).parents[2] / "server/METRICS.md"
 _WIDTH = 24
 # Over the time that its description says.
 _FIXED_RANGES = {"Certificates replaced"}
@@ -104,6 +106,14 @@ class DashboardTest(unittest.TestCase):
     def expect(self, complaint: str):
         found = check(self.dashboard)
         self.assertTrue(any(complaint in each for each in found), found)
+
+    def test_asks_for_metrics_that_there_are(self):
+        served = set(re.findall(r"^\| `(\w+)`", _METRICS.read_text(), re.MULTILINE))
+        for panel in dashboard.panels_shown():
+            for target in panel["targets"]:
+                for name in re.findall(r"(?<![:\w])((?:planb|process)_\w+)\{",
+                                       target["expr"]):
+                    self.assertIn(re.sub("_(bucket|sum|count)$", "", name), served)
 
     def test_finds_nothing_in_ours(self):
         self.assertEqual(check(self.dashboard), [])

@@ -18,6 +18,7 @@
 #include "client/planbctl/command.h"
 #include "client/planbctl/flags.h"
 #include "client/planbctl/output.h"
+#include "client/planbctl/record.h"
 #include "client/planbctl/route_source.h"
 #include "client/planbctl/session.h"
 #include "lpm/synthetic/reference_table.h"

@@ -17,6 +17,7 @@
 #include "client/planbctl/address_pipeline.h"
 #include "client/planbctl/command.h"
 #include "client/planbctl/output.h"
+#include "client/planbctl/record.h"
 #include "client/planbctl/route_source.h"
 #include "client/planbctl/table_objects.h"
 #include "client/testing/fake_server.h"
@@ -32,6 +33,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::ElementsAre;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
@@ -257,20 +259,54 @@ TEST(SizeText, HasOneDigitOfTheLargestUnit) {
   EXPECT_EQ(SizeText(5e15), "4547.5 TiB");
 }
 
-TEST(TextOfStatus, HasSizesInUnits) {
-  output::Status status;
-  status.set_fib_bytes(3 << 20);
-  status.set_retired_fib_bytes(12);
-  status.set_rib_bytes(2560);
-  status.set_memory_bound_bytes(7 << 20);
-  status.set_memory_limit_bytes(4.0 * (1 << 30));
-  status.set_history_bytes(16 << 20);
-  EXPECT_THAT(TextOf(status),
+TEST(FormText, HasSizesInUnits) {
+  v1::Table table;
+  table.set_fib_bytes(3 << 20);
+  table.set_retired_fib_bytes(12);
+  table.set_rib_bytes(2560);
+  table.set_memory_bound_bytes(7 << 20);
+  table.set_memory_limit_bytes(uint64_t{4} << 30);
+  table.set_history_bytes(16 << 20);
+  EXPECT_THAT(FormText(FieldsOf(table)),
               AllOf(HasSubstr(" 3.0 MiB FIB, 12 bytes retired, 2.5 KiB RIB\n"),
                     HasSubstr(" 7.0 MiB, at most 4.0 GiB\n"),
                     HasSubstr(" 16.0 MiB, from generation 0\n")));
-  // Programs get bytes.
-  EXPECT_THAT(JsonLine(status), HasSubstr("\"fib_bytes\":3145728,"));
+}
+
+// Protobuf's own JSON has 64 bits in quotes, and a double would round them.
+TEST_F(CommandLineTest, NumbersOf64BitsAreExactJsonNumbers) {
+  ASSERT_TRUE(ParseCommandLine({"--json"}).ok());
+  v1::Table table;
+  table.set_memory_limit_bytes(UINT64_MAX);
+  table.set_last_build_nanos(1'500'000);
+  EXPECT_THAT(Record(FieldsOf(table)),
+              AllOf(HasSubstr(R"("memory_limit_bytes":18446744073709551615,)"),
+                    HasSubstr(R"("last_build_seconds":0.0015,)"),
+                    HasSubstr(R"("fib_bytes":0,)"), EndsWith("}\n")));
+}
+
+// This message stands for one that the contract has gained.
+TEST(FormText, AFieldWithoutAHeadingHasItsName) {
+  v1::UpdateError error;
+  error.set_code(3);
+  error.set_field("updates[0]\n");
+  EXPECT_EQ(FormText(FieldsOf(error)),
+            "code           3\nfield          updates[0]\\n\n");
+  v1::StreamUpdatesResponse response;
+  response.set_accepted_unix_nanos(1);
+  *response.mutable_error() = error;
+  EXPECT_THAT(FormText(FieldsOf(response)),
+              HasSubstr("accepted time  1970-01-01T00:00:00.000000001+00:00\n"
+                        "credits        0\n"
+                        "error          code 3 field updates[0]\\n\n"));
+}
+
+TEST(Fill, APartWithoutAFieldIsLeftOut) {
+  v1::Route route;
+  route.set_next_hop_id(5);
+  EXPECT_EQ(
+      Fill("to {next_hop}[, of {label}][ (id {next_hop})]", FieldsOf(route)),
+      "to 5 (id 5)");
 }
 
 TEST(ProgressText, HasABarIfTheEndIsKnown) {

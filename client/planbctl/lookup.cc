@@ -19,6 +19,7 @@
 #include "client/planbctl/command.h"
 #include "client/planbctl/flags.h"
 #include "client/planbctl/output.h"
+#include "client/planbctl/record.h"
 #include "client/planbctl/session.h"
 #include "planb/client/output.pb.h"
 
@@ -53,7 +54,7 @@ class Printer {
     line.set_next_hop(answer.next_hop);
     if (answer.prefix.has_value()) line.set_prefix(answer.prefix->ToString());
     line.set_generation(Number(answer.generation));
-    return Record(line);
+    return Record(FieldsOf(line));
   }
 
   static std::string Text(const AddressAnswer& answer) {

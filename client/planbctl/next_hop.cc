@@ -4,11 +4,14 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/flags/flag.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
@@ -19,6 +22,7 @@
 #include "client/planbctl/command.h"
 #include "client/planbctl/flags.h"
 #include "client/planbctl/output.h"
+#include "client/planbctl/record.h"
 #include "client/planbctl/session.h"
 #include "client/planbctl/table_objects.h"
 #include "client/table_client.h"
@@ -34,18 +38,29 @@ ABSL_FLAG(bool, unused, false,
 namespace planb::client {
 namespace {
 
-// Prints objects, by `row` in text.
+// Prints objects; in text, a column for each field, where that of ids has the
+// heading `id` and lists are last.
 template <typename Object>
-ExitCode PrintObjects(const std::vector<Object>& objects, TextTable text,
-                      std::vector<std::string> (*row)(const Object&)) {
+ExitCode PrintObjects(const std::vector<Object>& objects, const char* id) {
+  std::optional<TextTable> text;
   for (const Object& object : objects) {
+    PrintedFields fields = FieldsOf(ToProto(object));
     if (WantedForm() != OutputForm::kTable) {
-      absl::PrintF("%s", Record(Describe(object)));
-    } else {
-      text.AddRow(row(object));
+      absl::PrintF("%s", Record(fields));
+      continue;
     }
+    absl::c_stable_partition(fields, [](const PrintedField& field) {
+      return !absl::StartsWith(field.json, "[");
+    });
+    std::vector<std::string> header, row;
+    for (const PrintedField& field : fields) {
+      header.push_back(field.name == "id" ? id : field.name);
+      row.push_back(field.text);
+    }
+    if (!text.has_value()) text.emplace(header);
+    text->AddRow(row);
   }
-  absl::PrintF("%s", text.ToString());
+  if (text.has_value()) absl::PrintF("%s", text->ToString());
   return ExitCode::kOk;
 }
 
@@ -77,14 +92,7 @@ ExitCode ListNextHops(const Arguments&) {
         return std::move(list->next_hops);
       },
       [](const std::vector<NextHop>& next_hops) {
-        return PrintObjects<NextHop>(
-            next_hops,
-            TextTable({"nexthop", "gateway", "interface", "weight", "label"}),
-            [](const NextHop& hop) -> std::vector<std::string> {
-              return {absl::StrCat(hop.id),
-                      hop.gateway.has_value() ? hop.gateway->ToString() : "",
-                      hop.interface, absl::StrCat(hop.weight), hop.label};
-            });
+        return PrintObjects(next_hops, "nexthop");
       });
 }
 
@@ -92,11 +100,7 @@ ExitCode ListGroups(const Arguments&) {
   return CallServer(
       [](const auto& channel) { return List(TableClient(channel)); },
       [](const NextHopList& list) {
-        return PrintObjects<NextHopGroup>(
-            list.groups, TextTable({"group", "label", "members"}),
-            [](const NextHopGroup& group) -> std::vector<std::string> {
-              return {absl::StrCat(group.id), group.label, MembersText(group)};
-            });
+        return PrintObjects(list.groups, "group");
       });
 }
 

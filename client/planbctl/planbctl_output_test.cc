@@ -257,7 +257,7 @@ TEST_F(PlanbctlOutputTest, StaysAsItIs) {
   const std::string printed =
       absl::StrCat(kept == nullptr ? "." : kept, "/output.txt");
   std::ofstream(printed) << text_;
-  EXPECT_EQ(std::system(absl::StrCat("diff -U1 client/planbctl/testdata/"
+  EXPECT_EQ(std::system(absl::StrCat("diff -a -U1 client/planbctl/testdata/"
                                      "output.txt ",
                                      printed)
                             .c_str()),

@@ -184,8 +184,9 @@ TEST_F(PlanbctlServerTest, ExplainShowsEveryMatch) {
             "* 2001:db8:1::/48        7\n"
             "  2001:db8::/32          5\n");
   EXPECT_EQ(Do("routes explain --json 2001:db8::1"),
-            R"({"address":"2001:db8::1","generation":3,"next_hop":5,)"
+            R"({"address":"2001:db8::1","generation":3,)"
             R"("matches":[{"prefix":"2001:db8::/32","next_hop":5}],)"
+            R"("next_hop":5,)"
             R"("object":{"id":5,"interface":"eth0","weight":1,"label":"",)"
             R"("gateway":"fe80::1"}})"
             "\n");
@@ -320,8 +321,9 @@ TEST_F(PlanbctlServerTest, NextHopsAndGroups) {
   Fails(3, "nexthop delete 77", "NEXT_HOP_NOT_FOUND");
   Do("withdraw 2001:db8::/32");
   EXPECT_EQ(Do("group delete --json --dry_run 9 10"),
-            R"({"generation":6,"visible_generation":6,"added":0,"changed":0,)"
-            R"("removed":2,"dry_run":true,"persisted_generation":0})"
+            R"({"added":0,"changed":0,"removed":2,"generation":6,)"
+            R"("visible_generation":6,"persisted_generation":0,)"
+            R"("dry_run":true})"
             "\n");
   EXPECT_THAT(Do("group delete 9 10"), HasSubstr("2 removed"));
   EXPECT_THAT(Do("nexthop delete 5 6"), HasSubstr("2 removed"));

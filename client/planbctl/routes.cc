@@ -17,6 +17,7 @@
 #include "client/planbctl/command.h"
 #include "client/planbctl/flags.h"
 #include "client/planbctl/output.h"
+#include "client/planbctl/record.h"
 #include "client/planbctl/route_source.h"
 #include "client/planbctl/session.h"
 #include "client/planbctl/table_objects.h"
@@ -40,10 +41,8 @@ namespace {
 
 // One route a line, a format that "load" reads.
 ExitCode PrintRoute(const Route& route, absl::string_view next_hop) {
-  output::Route line;
-  line.set_prefix(route.prefix.ToString());
-  line.set_next_hop(route.next_hop);
-  Print(line, absl::StrFormat("%-24s %s\n", line.prefix(), next_hop));
+  Print(ToProto(route),
+        absl::StrFormat("%-24s %s\n", route.prefix.ToString(), next_hop));
   return ExitCode::kOk;
 }
 ExitCode PrintRoute(const Route& route) {
@@ -118,85 +117,24 @@ const Command kRoutesGetCommand = {
 
 namespace {
 
-// Errors: INVALID_ARGUMENT for an explanation that breaks the contract.
-absl::StatusOr<output::Explanation> Describe(
-    const Address& address, const v1::ExplainLookupResponse& response) {
-  output::Explanation explanation;
-  explanation.set_address(address.ToString());
-  explanation.set_generation(Number(response.generation()));
-  explanation.set_next_hop(response.next_hop_id());
-  for (const v1::Route& match : response.matches()) {
-    const auto route = FromProto(match);
-    if (!route.ok()) return route.status();
-    output::Route* line = explanation.add_matches();
-    line->set_prefix(route->prefix.ToString());
-    line->set_next_hop(route->next_hop);
-  }
-  if (response.has_next_hop()) {
-    const auto object = FromProto(response.next_hop());
-    if (!object.ok()) return object.status();
-    *explanation.mutable_object() = client::Describe(*object);
-  }
-  if (response.has_group()) {
-    *explanation.mutable_group() =
-        client::Describe(FromProto(response.group()));
-  }
-  if (response.member_id() != kNoRoute) {
-    explanation.set_member(response.member_id());
-  }
-  if (response.has_member()) {
-    const auto object = FromProto(response.member());
-    if (!object.ok()) return object.status();
-    *explanation.mutable_member_object() = client::Describe(*object);
-  }
-  return explanation;
-}
-
-std::string TextOf(const output::Explanation& explanation,
-                   const v1::ExplainLookupResponse& response) {
-  std::string text = absl::StrCat(
-      Field("address", explanation.address()),
-      Field("generation", absl::StrCat(response.generation())),
-      Field("next hop", explanation.next_hop() == kNoRoute
-                            ? "no route"
-                            : absl::StrCat(explanation.next_hop())));
-  const auto add = [&](absl::string_view name, const std::string& value) {
-    absl::StrAppend(&text, Field(name, value));
-  };
-  if (response.has_next_hop()) {
-    add("object", client::TextOf(*FromProto(response.next_hop())));
-  }
-  if (response.has_group()) {
-    add("group", client::TextOf(FromProto(response.group())));
-  }
-  if (explanation.has_member()) {
-    add("member", absl::StrCat(explanation.member()));
-  }
-  if (response.has_member()) {
-    add("member object", client::TextOf(*FromProto(response.member())));
-  }
-  char mark = '*';
-  for (const output::Route& match : explanation.matches()) {
-    absl::StrAppendFormat(&text, "%c %-22s %d\n", mark, match.prefix(),
-                          match.next_hop());
-    mark = ' ';
-  }
-  return text;
-}
-
 ExitCode ShowExplanation(const Address& address,
                          const v1::ExplainLookupResponse& response) {
-  const auto explanation = Describe(address, response);
-  if (!explanation.ok()) {
-    return Fail(BrokenContract(explanation.status().message()));
+  output::Explanation asked;
+  asked.set_address(address.ToString());
+  const PrintedFields fields = FieldsOf(response, FieldsOf(asked));
+  std::string text = FormText(fields);
+  uint32_t best = kNoRoute;
+  for (const v1::Route& match : response.matches()) {
+    const auto route = FromProto(match);
+    if (!route.ok()) return Fail(BrokenContract(route.status().message()));
+    absl::StrAppendFormat(&text, "%c %-22s %d\n", best == kNoRoute ? '*' : ' ',
+                          route->prefix.ToString(), route->next_hop);
+    if (best == kNoRoute) best = route->next_hop;
   }
-  Print(*explanation, TextOf(*explanation, response));
-  const uint32_t best = explanation->matches().empty()
-                            ? kNoRoute
-                            : explanation->matches(0).next_hop();
-  if (best != explanation->next_hop()) {
+  Print(fields, text);
+  if (best != response.next_hop_id()) {
     return Fail(absl::InternalError(
-        absl::StrCat("lookups answer ", explanation->next_hop(),
+        absl::StrCat("lookups answer ", response.next_hop_id(),
                      ", but the longest route leads to ", best)));
   }
   return best == kNoRoute ? ExitCode::kNegative : ExitCode::kOk;

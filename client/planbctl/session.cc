@@ -15,10 +15,9 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "client/planbctl/flags.h"
-#include "client/planbctl/output.h"
+#include "client/planbctl/record.h"
 #include "planb/client/output.pb.h"
 
 ABSL_FLAG(std::string, server, "",
@@ -114,23 +113,19 @@ std::vector<absl::string_view> ChangeFlags(
 
 ExitCode PrintChange(const google::protobuf::Message& response) {
   output::Update update;
-  CopyFields(response, update);
   update.set_dry_run(absl::GetFlag(FLAGS_dry_run));
-  const std::string unchanged =
-      update.has_unchanged()
-          ? absl::StrFormat(", %.0f unchanged", update.unchanged())
-          : "";
-  const std::string persisted =
-      update.persisted_generation() > 0
-          ? absl::StrFormat(", persisted: %.0f", update.persisted_generation())
-          : "";
-  Print(update,
-        absl::StrFormat(
-            "generation %.0f (visible: %.0f%s): %.0f added, %.0f changed, %.0f "
-            "removed%s%s\n",
-            update.generation(), update.visible_generation(), persisted,
-            update.added(), update.changed(), update.removed(), unchanged,
-            update.dry_run() ? " (dry run: nothing was changed)" : ""));
+  const PrintedFields fields = FieldsOf(update, FieldsOf(response));
+  Print(fields,
+        absl::StrCat(
+            Fill("generation {generation} (visible: {visible_generation}[, "
+                 "persisted: {persisted_generation}]): {added} added, "
+                 "{changed} changed, {removed} removed",
+                 fields),
+            // Of routes only.
+            TextOf(fields, "unchanged").empty()
+                ? ""
+                : Fill(", {unchanged} unchanged", fields),
+            update.dry_run() ? " (dry run: nothing was changed)" : "", "\n"));
   return ExitCode::kOk;
 }
 

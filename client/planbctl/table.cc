@@ -24,6 +24,7 @@
 #include "client/planbctl/command.h"
 #include "client/planbctl/flags.h"
 #include "client/planbctl/output.h"
+#include "client/planbctl/record.h"
 #include "client/planbctl/session.h"
 #include "client/table_client.h"
 #include "client/whole_table.h"
@@ -61,10 +62,15 @@ class TemporaryFile {
   std::string path_;
 };
 
-// Prints the state of a table.
+// The state of a table, with what `status` says besides.
+PrintedFields StateOf(const v1::Table& table,
+                      const output::Status& status = {}) {
+  return FieldsOf(status, FieldsOf(table));
+}
+
 ExitCode PrintState(const v1::Table& table) {
-  const output::Status status = Describe(table);
-  Print(status, TextOf(status));
+  const PrintedFields state = StateOf(table);
+  Print(state, FormText(state));
   return ExitCode::kOk;
 }
 
@@ -114,9 +120,9 @@ ExitCode Create(const Arguments& arguments) {
         return TableClient(channel).CreateTable(request, CallDeadline());
       },
       [](const v1::Table& table) {
-        Print(Describe(table), absl::StrFormat("%s created, generation %d\n",
-                                               Printable(table.name()),
-                                               table.accepted_generation()));
+        Print(StateOf(table), absl::StrFormat("%s created, generation %d\n",
+                                              Printable(table.name()),
+                                              table.accepted_generation()));
         return ExitCode::kOk;
       });
 }
@@ -307,21 +313,22 @@ ExitCode CodeOf(const HealthCheckResponse& health) {
 }
 
 // Adds the servers that share the store, if there are any.
-absl::Status AddReplicas(const TableClient& client, output::Status& status) {
+absl::Status AddReplicas(const TableClient& client, const v1::Table& table,
+                         output::Status& status) {
   const auto replicas = client.ListReplicas(CallDeadline());
   if (absl::IsFailedPrecondition(replicas.status()) ||
       absl::IsUnimplemented(replicas.status())) {
     return absl::OkStatus();
   }
   if (!replicas.ok()) return replicas.status();
-  double newest = status.accepted_generation();
+  double newest = Number(table.accepted_generation());
   for (const v1::Replica& replica : *replicas) {
-    output::Status::Replica& line = *status.add_replicas();
+    output::Replica& line = *status.add_replicas();
     line.set_name(replica.name());
     line.set_version(replica.version());
     line.set_self(replica.self());
     for (const auto& visible : replica.tables()) {
-      if (visible.table() != status.table()) continue;
+      if (visible.table() != table.name()) continue;
       line.set_visible_generation(Number(visible.generation()));
     }
     newest = std::max(newest, line.visible_generation());
@@ -329,9 +336,9 @@ absl::Status AddReplicas(const TableClient& client, output::Status& status) {
         absl::Now() - absl::FromUnixNanos(static_cast<int64_t>(
                           replica.reported_unix_nanos()))));
   }
-  for (output::Status::Replica& line : *status.mutable_replicas()) {
+  for (output::Replica& line : *status.mutable_replicas()) {
     line.set_behind(newest - line.visible_generation());
-    for (const output::Status::Replica& other : status.replicas()) {
+    for (const output::Replica& other : status.replicas()) {
       if (other.visible_generation() <= line.visible_generation()) continue;
       line.set_behind_seconds(
           std::max(line.behind_seconds(), other.report_age_seconds()));
@@ -343,7 +350,7 @@ absl::Status AddReplicas(const TableClient& client, output::Status& status) {
 std::string ReplicasText(const output::Status& status) {
   TextTable text(
       {"replica", "visible", "behind", "for at least", "reported", "version"});
-  for (const output::Status::Replica& replica : status.replicas()) {
+  for (const output::Replica& replica : status.replicas()) {
     text.AddRow({absl::StrCat(replica.name(), replica.self() ? " *" : ""),
                  absl::StrFormat("%.0f", replica.visible_generation()),
                  absl::StrFormat("%.0f", replica.behind()),
@@ -366,15 +373,14 @@ ExitCode RunStatus(const Arguments&) {
   if (!health.ok() && !absl::IsUnimplemented(health.status())) {
     return Fail(health.status());
   }
-  output::Status status = Describe(*table);
+  output::Status status;
   status.set_server(ServerTarget());
   status.set_health(health.ok() ? NameOf(*health) : "UNIMPLEMENTED");
-  const absl::Status shared = AddReplicas(TableClient(*channel), status);
+  const absl::Status shared =
+      AddReplicas(TableClient(*channel), *table, status);
   if (!shared.ok()) return Fail(shared);
-  const std::string server =
-      absl::StrCat(status.server(), " (", status.health(), ")");
-  Print(status, absl::StrCat(Field("server", server), TextOf(status),
-                             ReplicasText(status)));
+  const PrintedFields state = StateOf(*table, status);
+  Print(state, absl::StrCat(FormText(state), ReplicasText(status)));
   return health.ok() ? CodeOf(*health) : ExitCode::kOk;
 }
 
@@ -430,14 +436,13 @@ ExitCode Reload(const Arguments&) {
         return TableClient(channel).Reload(CallDeadline());
       },
       [](const v1::ReloadResponse& response) {
-        output::Reloaded line;
-        *line.mutable_need_restart() = response.need_restart();
-        Print(line, response.need_restart().empty()
-                        ? "reloaded\n"
-                        : absl::StrCat("reloaded; at the next start: --",
-                                       Printable(absl::StrJoin(
-                                           response.need_restart(), ", --")),
-                                       "\n"));
+        Print(response,
+              response.need_restart().empty()
+                  ? "reloaded\n"
+                  : absl::StrCat("reloaded; at the next start: --",
+                                 Printable(absl::StrJoin(
+                                     response.need_restart(), ", --")),
+                                 "\n"));
         return ExitCode::kOk;
       });
 }

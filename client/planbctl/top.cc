@@ -27,6 +27,7 @@
 #include "client/planbctl/command.h"
 #include "client/planbctl/flags.h"
 #include "client/planbctl/output.h"
+#include "client/planbctl/record.h"
 #include "client/planbctl/session.h"
 #include "planb/client/output.pb.h"
 

@@ -9,9 +9,11 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "client/call.h"
 #include "client/planbctl/command.h"
 #include "client/planbctl/flags.h"
 #include "client/planbctl/output.h"
+#include "client/planbctl/record.h"
 #include "client/planbctl/session.h"
 #include "client/route_watcher.h"
 #include "client/table_client.h"
@@ -36,13 +38,13 @@ class Printer {
     // the routes that use them, and deleted after.
     for (const NextHop& next_hop : changes.next_hops) {
       output::Change line = Line("set_nexthop");
-      *line.mutable_object() = Describe(next_hop);
-      Show(line, absl::StrCat(next_hop.id, " ", TextOf(next_hop)));
+      *line.mutable_object() = ToProto(next_hop);
+      Show(line, absl::StrCat(next_hop.id, " ", WordsText(line.object())));
     }
     for (const NextHopGroup& group : changes.groups) {
       output::Change line = Line("set_group");
-      *line.mutable_group() = Describe(group);
-      Show(line, absl::StrCat(group.id, " ", TextOf(group)));
+      *line.mutable_group() = ToProto(group);
+      Show(line, absl::StrCat(group.id, " ", WordsText(line.group())));
     }
     for (const Route& route : changes.routes) PrintRoute(route);
     PrintDeleted("delete_group", changes.deleted_groups);

@@ -383,9 +383,7 @@ ExitCode Run(const Arguments&) {
   return result->counts.mismatches == 0 ? ExitCode::kOk : ExitCode::kNegative;
 }
 
-}  // namespace
-
-const Command kBenchCommand = {
+const RegisteredCommand kBenchCommand({
     .name = "bench",
     .summary = "measure lookups a second and the latency of batches",
     .description =
@@ -411,6 +409,7 @@ const Command kBenchCommand = {
               "family",      "form",       "routes",  "synthetic",   "ipv4",
               "seed",        "next_hops",  "check"},
     .run = Run,
-};
+});
 
+}  // namespace
 }  // namespace planb::client

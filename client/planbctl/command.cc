@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The table of commands.
+// The list of commands, and what follows from it.
 
 #include "client/planbctl/command.h"
 
@@ -42,46 +42,26 @@ ExitCode FailUsage(absl::string_view message) {
 
 ExitCode Worse(ExitCode a, ExitCode b) { return std::max(a, b); }
 
-absl::Span<const Command* const> AllCommands() {
-  static constexpr const Command* kAll[] = {
-      &kLookupCommand,
-      &kAnnounceCommand,
-      &kWithdrawCommand,
-      &kLoadCommand,
-      &kReplayCommand,
-      &kRoutesListCommand,
-      &kRoutesGetCommand,
-      &kRoutesExplainCommand,
-      &kRoutesWatchCommand,
-      &kRoutesReplaceCommand,
-      &kRoutesDiffCommand,
-      &kNextHopListCommand,
-      &kNextHopSetCommand,
-      &kNextHopDeleteCommand,
-      &kNextHopPruneCommand,
-      &kGroupListCommand,
-      &kGroupSetCommand,
-      &kGroupDeleteCommand,
-      &kTableListCommand,
-      &kTableShowCommand,
-      &kTableCreateCommand,
-      &kTableDeleteCommand,
-      &kTableCopyCommand,
-      &kSnapshotExportCommand,
-      &kSnapshotImportCommand,
-      &kStatusCommand,
-      &kHealthCommand,
-      &kTopCommand,
-      &kReloadCommand,
-      &kBenchCommand,
-      &kVerifyCommand,
-      &kSoakCommand,
-      &kGenerateCommand,
-      &kCompletionCommand,
-      &kManCommand,
-  };
-  return kAll;
+namespace {
+
+std::vector<const Command*>& Registered() {
+  static auto* const commands = new std::vector<const Command*>;
+  return *commands;
 }
+
+}  // namespace
+
+RegisteredCommand::RegisteredCommand(Command command)
+    : command_(std::move(command)) {
+  std::vector<const Command*>& all = Registered();
+  all.insert(std::find_if(all.begin(), all.end(),
+                          [&](const Command* each) {
+                            return each->name > command_.name;
+                          }),
+             &command_);
+}
+
+absl::Span<const Command* const> AllCommands() { return Registered(); }
 
 const Command* FindCommand(absl::Span<const std::string> words) {
   for (const Command* command : AllCommands()) {

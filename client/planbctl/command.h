@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The table of planbctl's commands, the command line, exit codes and help. Each
-// command is defined in a file of its group.
+// planbctl's commands, the command line, exit codes and help. Each command is
+// defined in a file of its group.
 
 #ifndef PLANB_CLIENT_PLANBCTL_COMMAND_H_
 #define PLANB_CLIENT_PLANBCTL_COMMAND_H_
@@ -63,43 +63,17 @@ struct Command {
   bool needs_server = true;
 };
 
-extern const Command kLookupCommand;
-extern const Command kAnnounceCommand;
-extern const Command kWithdrawCommand;
-extern const Command kLoadCommand;
-extern const Command kReplayCommand;
-extern const Command kRoutesListCommand;
-extern const Command kRoutesGetCommand;
-extern const Command kRoutesExplainCommand;
-extern const Command kRoutesWatchCommand;
-extern const Command kRoutesReplaceCommand;
-extern const Command kRoutesDiffCommand;
-extern const Command kNextHopListCommand;
-extern const Command kNextHopSetCommand;
-extern const Command kNextHopDeleteCommand;
-extern const Command kNextHopPruneCommand;
-extern const Command kGroupListCommand;
-extern const Command kGroupSetCommand;
-extern const Command kGroupDeleteCommand;
-extern const Command kTableListCommand;
-extern const Command kTableShowCommand;
-extern const Command kTableCreateCommand;
-extern const Command kTableDeleteCommand;
-extern const Command kTableCopyCommand;
-extern const Command kSnapshotExportCommand;
-extern const Command kSnapshotImportCommand;
-extern const Command kStatusCommand;
-extern const Command kHealthCommand;
-extern const Command kTopCommand;
-extern const Command kReloadCommand;
-extern const Command kBenchCommand;
-extern const Command kGenerateCommand;
-extern const Command kCompletionCommand;
-extern const Command kManCommand;
-extern const Command kVerifyCommand;
-extern const Command kSoakCommand;
+// Adds a command to AllCommands(). One object for each command, of the
+// namespace scope of its file: no other file needs its name.
+class RegisteredCommand {
+ public:
+  explicit RegisteredCommand(Command command);
 
-// All commands, in the order of help.
+ private:
+  const Command command_;
+};
+
+// All commands, by name.
 absl::Span<const Command* const> AllCommands();
 
 // The command with a name at the beginning of `words`, or null.

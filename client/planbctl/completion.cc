@@ -264,9 +264,7 @@ ExitCode PrintManual(const Arguments&) {
   return ExitCode::kOk;
 }
 
-}  // namespace
-
-const Command kCompletionCommand = {
+const RegisteredCommand kCompletionCommand({
     .name = "completion",
     .arguments = "SHELL",
     .summary = "print what completes commands and flags in a shell",
@@ -275,14 +273,15 @@ const Command kCompletionCommand = {
         "completion bash).",
     .run = Complete,
     .needs_server = false,
-};
+});
 
-const Command kManCommand = {
+const RegisteredCommand kManCommand({
     .name = "man",
     .summary = "print the manual page",
     .description = "Prints all commands and flags as a page for man(1).",
     .run = PrintManual,
     .needs_server = false,
-};
+});
 
+}  // namespace
 }  // namespace planb::client

@@ -48,9 +48,7 @@ ExitCode Run(const Arguments& arguments) {
   return ExitCode::kOk;
 }
 
-}  // namespace
-
-const Command kGenerateCommand = {
+const RegisteredCommand kGenerateCommand({
     .name = "generate",
     .arguments = "[FILE]",
     .summary = "make up a routing table like the Internet's",
@@ -64,6 +62,7 @@ const Command kGenerateCommand = {
     .flags = {"routes", "ipv4", "seed", "next_hops"},
     .run = Run,
     .needs_server = false,
-};
+});
 
+}  // namespace
 }  // namespace planb::client

@@ -161,9 +161,7 @@ ExitCode Run(const Arguments& arguments) {
                                           : LookUpFew(*channel, addresses);
 }
 
-}  // namespace
-
-const Command kLookupCommand = {
+const RegisteredCommand kLookupCommand({
     .name = "lookup",
     .arguments = "[ADDRESS... | -]",
     .summary = "show which next hop each address takes",
@@ -181,6 +179,7 @@ const Command kLookupCommand = {
         "one is malformed.",
     .flags = {"prefixes", "flow_hash", "batch", "depth"},
     .run = Run,
-};
+});
 
+}  // namespace
 }  // namespace planb::client

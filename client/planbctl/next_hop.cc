@@ -220,9 +220,7 @@ ExitCode DeleteGroups(const Arguments& arguments) {
   return Delete(arguments, &v1::UpdateNextHopsRequest::add_delete_group_ids);
 }
 
-}  // namespace
-
-const Command kNextHopListCommand = {
+const RegisteredCommand kNextHopListCommand({
     .name = "nexthop list",
     .summary = "show the next-hop objects of a table",
     .description =
@@ -231,9 +229,9 @@ const Command kNextHopListCommand = {
         "neither a route nor a group names: \"nexthop prune\" deletes them.",
     .flags = {"unused"},
     .run = ListNextHops,
-};
+});
 
-const Command kNextHopSetCommand = {
+const RegisteredCommand kNextHopSetCommand({
     .name = "nexthop set",
     .arguments = "ID",
     .summary = "say what a next hop is",
@@ -243,9 +241,9 @@ const Command kNextHopSetCommand = {
         "without an object.",
     .flags = ChangeFlags({"gateway", "interface", "weight", "label"}),
     .run = SetNextHop,
-};
+});
 
-const Command kNextHopDeleteCommand = {
+const RegisteredCommand kNextHopDeleteCommand({
     .name = "nexthop delete",
     .arguments = "ID...",
     .summary = "delete next-hop objects",
@@ -254,9 +252,9 @@ const Command kNextHopDeleteCommand = {
         "route or a group uses cannot be deleted.",
     .flags = ChangeFlags(),
     .run = DeleteNextHops,
-};
+});
 
-const Command kNextHopPruneCommand = {
+const RegisteredCommand kNextHopPruneCommand({
     .name = "nexthop prune",
     .summary = "delete next-hop objects that nothing uses",
     .description =
@@ -267,18 +265,18 @@ const Command kNextHopPruneCommand = {
         "many were removed.",
     .flags = {"ack", "ack_replicas", "dry_run", "writer_epoch", "chunk"},
     .run = Prune,
-};
+});
 
-const Command kGroupListCommand = {
+const RegisteredCommand kGroupListCommand({
     .name = "group list",
     .summary = "show the next-hop groups of a table",
     .description =
         "Shows the groups of next hops that share traffic: id, label, and "
         "members in the form of \"group set\".",
     .run = ListGroups,
-};
+});
 
-const Command kGroupSetCommand = {
+const RegisteredCommand kGroupSetCommand({
     .name = "group set",
     .arguments = "ID MEMBER...",
     .summary = "say which next hops share traffic",
@@ -290,9 +288,9 @@ const Command kGroupSetCommand = {
         "next hop, else 1. A later \"nexthop set\" does not change groups.",
     .flags = ChangeFlags({"label"}),
     .run = SetGroup,
-};
+});
 
-const Command kGroupDeleteCommand = {
+const RegisteredCommand kGroupDeleteCommand({
     .name = "group delete",
     .arguments = "ID...",
     .summary = "delete next-hop groups",
@@ -301,6 +299,7 @@ const Command kGroupDeleteCommand = {
         "deleted.",
     .flags = ChangeFlags(),
     .run = DeleteGroups,
-};
+});
 
+}  // namespace
 }  // namespace planb::client

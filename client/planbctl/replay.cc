@@ -200,9 +200,7 @@ ExitCode Run(const Arguments& arguments) {
                                                 : ExitCode::kOk;
 }
 
-}  // namespace
-
-const Command kReplayCommand = {
+const RegisteredCommand kReplayCommand({
     .name = "replay",
     .arguments = "FILE...",
     .summary = "replay recorded BGP updates",
@@ -225,6 +223,7 @@ const Command kReplayCommand = {
     .flags = {"speed", "chunk", "ack", "ack_replicas", "writer_epoch",
               "strict"},
     .run = Run,
-};
+});
 
+}  // namespace
 }  // namespace planb::client

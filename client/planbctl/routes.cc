@@ -89,9 +89,7 @@ ExitCode Get(const Arguments& arguments) {
   return ExitCode::kNegative;
 }
 
-}  // namespace
-
-const Command kRoutesListCommand = {
+const RegisteredCommand kRoutesListCommand({
     .name = "routes list",
     .arguments = "[PREFIX]",
     .summary = "print routes of a table",
@@ -103,9 +101,9 @@ const Command kRoutesListCommand = {
         "--timeout.",
     .flags = {"match", "next_hop"},
     .run = List,
-};
+});
 
-const Command kRoutesGetCommand = {
+const RegisteredCommand kRoutesGetCommand({
     .name = "routes get",
     .arguments = "PREFIX",
     .summary = "print the route of exactly this prefix",
@@ -113,9 +111,7 @@ const Command kRoutesGetCommand = {
         "Prints the route of exactly PREFIX, in the format of \"routes "
         "list\". Exits with 1 if there is none.",
     .run = Get,
-};
-
-namespace {
+});
 
 ExitCode ShowExplanation(const Address& address,
                          const v1::ExplainLookupResponse& response) {
@@ -158,9 +154,7 @@ ExitCode Explain(const Arguments& arguments) {
       });
 }
 
-}  // namespace
-
-const Command kRoutesExplainCommand = {
+const RegisteredCommand kRoutesExplainCommand({
     .name = "routes explain",
     .arguments = "ADDRESS",
     .summary = "show why an address goes where it goes",
@@ -174,9 +168,7 @@ const Command kRoutesExplainCommand = {
         "longest route.",
     .flags = {"flow_hash"},
     .run = Explain,
-};
-
-namespace {
+});
 
 // The content of a file, with sorted routes.
 struct Contents {
@@ -350,9 +342,7 @@ ExitCode RunDiff(const Arguments& arguments) {
   return differs ? ExitCode::kNegative : ExitCode::kOk;
 }
 
-}  // namespace
-
-const Command kRoutesReplaceCommand = {
+const RegisteredCommand kRoutesReplaceCommand({
     .name = "routes replace",
     .arguments = "FILE",
     .summary = "make a table what a file says",
@@ -368,9 +358,9 @@ const Command kRoutesReplaceCommand = {
         "shows the changes in advance, --dry_run counts them.",
     .flags = ChangeFlags({"allow_empty", "next_hop", "csv_columns"}),
     .run = RunReplace,
-};
+});
 
-const Command kRoutesDiffCommand = {
+const RegisteredCommand kRoutesDiffCommand({
     .name = "routes diff",
     .arguments = "FILE",
     .summary = "show what \"routes replace\" would do",
@@ -385,9 +375,9 @@ const Command kRoutesDiffCommand = {
         "of another kind.",
     .flags = {"allow_empty", "next_hop", "csv_columns"},
     .run = RunDiff,
-};
+});
 
-const Command kSnapshotImportCommand = {
+const RegisteredCommand kSnapshotImportCommand({
     .name = "snapshot import",
     .arguments = "FILE",
     .summary = "make a table what a snapshot says",
@@ -400,6 +390,7 @@ const Command kSnapshotImportCommand = {
         "which changes no object that the table has.",
     .flags = ChangeFlags({"allow_empty", "next_hop", "csv_columns"}),
     .run = RunImport,
-};
+});
 
+}  // namespace
 }  // namespace planb::client

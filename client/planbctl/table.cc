@@ -135,9 +135,7 @@ ExitCode Delete(const Arguments& arguments) {
   return status.ok() ? ExitCode::kOk : Fail(status);
 }
 
-}  // namespace
-
-const Command kTableListCommand = {
+const RegisteredCommand kTableListCommand({
     .name = "table list",
     .summary = "show all tables",
     .description =
@@ -146,9 +144,9 @@ const Command kTableListCommand = {
         "next-hop objects and groups. Other forms of --output have all fields "
         "of \"table show\".",
     .run = List,
-};
+});
 
-const Command kTableShowCommand = {
+const RegisteredCommand kTableShowCommand({
     .name = "table show",
     .arguments = "[NAME]",
     .summary = "show the state of a table",
@@ -156,9 +154,9 @@ const Command kTableShowCommand = {
         "Shows the state of the table NAME, or of --table: the output of "
         "\"status\" without the server's health.",
     .run = Show,
-};
+});
 
-const Command kTableCreateCommand = {
+const RegisteredCommand kTableCreateCommand({
     .name = "table create",
     .arguments = "NAME",
     .summary = "create an empty table",
@@ -167,9 +165,9 @@ const Command kTableCreateCommand = {
         "0-9 and \"-\". An existing table is an error.",
     .flags = {"prefix_lengths"},
     .run = Create,
-};
+});
 
-const Command kTableDeleteCommand = {
+const RegisteredCommand kTableDeleteCommand({
     .name = "table delete",
     .arguments = "NAME",
     .summary = "delete a table with all its routes",
@@ -178,9 +176,7 @@ const Command kTableDeleteCommand = {
         "lookups in it fail. Prints nothing. The table \"default\" cannot "
         "be deleted.",
     .run = Delete,
-};
-
-namespace {
+});
 
 // Makes a table of the other server what it is here. The first error, of either
 // server.
@@ -237,9 +233,7 @@ ExitCode Copy(const Arguments& arguments) {
   return ExitCode::kOk;
 }
 
-}  // namespace
-
-const Command kTableCopyCommand = {
+const RegisteredCommand kTableCopyCommand({
     .name = "table copy",
     .arguments = "SERVER [NAME...]",
     .summary = "copy tables to another server, or another store",
@@ -253,9 +247,7 @@ const Command kTableCopyCommand = {
         "not do both: a deletion cannot name a generation, and would take a "
         "change with it that came after the copy.",
     .run = Copy,
-};
-
-namespace {
+});
 
 ExitCode Export(const Arguments& arguments) {
   const auto channel = ConnectToServer();
@@ -274,9 +266,7 @@ ExitCode Export(const Arguments& arguments) {
   return ExitCode::kOk;
 }
 
-}  // namespace
-
-const Command kSnapshotExportCommand = {
+const RegisteredCommand kSnapshotExportCommand({
     .name = "snapshot export",
     .arguments = "FILE",
     .summary = "write a table to a file",
@@ -287,9 +277,7 @@ const Command kSnapshotExportCommand = {
         "it. \"-\" writes to the standard output and prints nothing else "
         "there; the checksum lets an import detect a truncated file.",
     .run = Export,
-};
-
-namespace {
+});
 
 using grpc::health::v1::HealthCheckResponse;
 
@@ -397,9 +385,7 @@ ExitCode RunHealth(const Arguments&) {
       });
 }
 
-}  // namespace
-
-const Command kStatusCommand = {
+const RegisteredCommand kStatusCommand({
     .name = "status",
     .summary = "show the state of the server and of a table",
     .description =
@@ -413,9 +399,9 @@ const Command kStatusCommand = {
         "the server answers but is "
         "not serving.",
     .run = RunStatus,
-};
+});
 
-const Command kHealthCommand = {
+const RegisteredCommand kHealthCommand({
     .name = "health",
     .summary = "ask whether the server serves",
     .description =
@@ -426,9 +412,7 @@ const Command kHealthCommand = {
         "Use a --timeout below that of the probe.",
     .flags = {"service"},
     .run = RunHealth,
-};
-
-namespace {
+});
 
 ExitCode Reload(const Arguments&) {
   return CallServer(
@@ -447,9 +431,7 @@ ExitCode Reload(const Arguments&) {
       });
 }
 
-}  // namespace
-
-const Command kReloadCommand = {
+const RegisteredCommand kReloadCommand({
     .name = "reload",
     .summary = "let the server read its configuration again",
     .description =
@@ -458,6 +440,7 @@ const Command kReloadCommand = {
         "be used: what cannot changes nothing. Names the other flags of its "
         "file that have changed and take effect when it starts again.",
     .run = Reload,
-};
+});
 
+}  // namespace
 }  // namespace planb::client

@@ -302,9 +302,7 @@ ExitCode Run(const Arguments&) {
   return ExitCode::kOk;
 }
 
-}  // namespace
-
-const Command kTopCommand = {
+const RegisteredCommand kTopCommand({
     .name = "top",
     .summary = "show a server's rates, latency and errors, live",
     .description =
@@ -316,6 +314,7 @@ const Command kTopCommand = {
     .flags = {"metrics", "interval", "rounds"},
     .run = Run,
     .needs_server = false,
-};
+});
 
+}  // namespace
 }  // namespace planb::client

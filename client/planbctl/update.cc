@@ -197,9 +197,7 @@ ExitCode Withdraw(const Arguments& arguments) {
   return Send(std::move(request));
 }
 
-}  // namespace
-
-const Command kAnnounceCommand = {
+const RegisteredCommand kAnnounceCommand({
     .name = "announce",
     .arguments = "PREFIX NEXTHOP [PREFIX NEXTHOP]...",
     .summary = "add routes, or change their next hops",
@@ -214,9 +212,9 @@ const Command kAnnounceCommand = {
         "change, and the numbers of routes added, changed and unchanged.",
     .flags = ChangeFlags({"strict"}),
     .run = Announce,
-};
+});
 
-const Command kWithdrawCommand = {
+const RegisteredCommand kWithdrawCommand({
     .name = "withdraw",
     .arguments = "PREFIX...",
     .summary = "remove routes",
@@ -226,9 +224,7 @@ const Command kWithdrawCommand = {
         "the change, and the number of routes removed.",
     .flags = ChangeFlags({"strict"}),
     .run = Withdraw,
-};
-
-namespace {
+});
 
 // Passes records to the loader, and keeps an error of the server apart from one
 // of the file. The loader's chunks get the table's ids, and the objects that
@@ -361,9 +357,7 @@ ExitCode Run(const Arguments& arguments) {
   return Show(*load, objects, *file, MonotonicNow() - start);
 }
 
-}  // namespace
-
-const Command kLoadCommand = {
+const RegisteredCommand kLoadCommand({
     .name = "load",
     .arguments = "FILE",
     .summary = "announce all routes of a file",
@@ -409,6 +403,7 @@ const Command kLoadCommand = {
     .flags = {"ack", "ack_replicas", "writer_epoch", "request_id", "chunk",
               "strict", "allow_empty", "next_hop", "csv_columns"},
     .run = Run,
-};
+});
 
+}  // namespace
 }  // namespace planb::client

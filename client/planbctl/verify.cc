@@ -158,9 +158,7 @@ ExitCode RunVerify(const Arguments& arguments) {
              : ExitCode::kNegative;
 }
 
-}  // namespace
-
-const Command kVerifyCommand = {
+const RegisteredCommand kVerifyCommand({
     .name = "verify",
     .arguments = "FILE",
     .summary = "compare the server's answers with a file of routes",
@@ -178,9 +176,7 @@ const Command kVerifyCommand = {
     .flags = {"samples", "seed", "batch", "depth", "allow_empty", "next_hop",
               "csv_columns"},
     .run = RunVerify,
-};
-
-namespace {
+});
 
 constexpr size_t kTraceAddresses = 1 << 16;
 
@@ -277,9 +273,7 @@ ExitCode RunSoakCommand(const Arguments& arguments) {
   return counts.sound() ? ExitCode::kOk : ExitCode::kNegative;
 }
 
-}  // namespace
-
-const Command kSoakCommand = {
+const RegisteredCommand kSoakCommand({
     .name = "soak",
     .arguments = "FILE",
     .summary = "look up steadily, through restarts, and check every answer",
@@ -297,6 +291,7 @@ const Command kSoakCommand = {
     .flags = {"batch", "streams", "rate", "seconds", "family", "seed",
               "next_hop", "csv_columns"},
     .run = RunSoakCommand,
-};
+});
 
+}  // namespace
 }  // namespace planb::client

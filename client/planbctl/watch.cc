@@ -118,9 +118,7 @@ ExitCode Run(const Arguments&) {
   return ExitCode::kOk;
 }
 
-}  // namespace
-
-const Command kRoutesWatchCommand = {
+const RegisteredCommand kRoutesWatchCommand({
     .name = "routes watch",
     .summary = "print the changes of a table as they come",
     .description =
@@ -135,6 +133,7 @@ const Command kRoutesWatchCommand = {
         "the whole table follow; with --start it exits with 3 instead.",
     .flags = {"start", "count"},
     .run = Run,
-};
+});
 
+}  // namespace
 }  // namespace planb::client

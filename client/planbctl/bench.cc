@@ -105,7 +105,7 @@ void SetParameters(output::Bench& report) {
   report.set_drain_seconds(absl::ToDoubleSeconds(absl::GetFlag(FLAGS_drain)));
   report.set_spin(absl::GetFlag(FLAGS_spin));
   report.set_client_cpus(absl::GetFlag(FLAGS_client_cpus));
-  report.set_seed(Number(absl::GetFlag(FLAGS_seed)));
+  report.set_seed(absl::GetFlag(FLAGS_seed));
 }
 
 void SetLatencies(const BenchCounts& counts, output::Bench& report) {
@@ -129,7 +129,7 @@ void SetLatencies(const BenchCounts& counts, output::Bench& report) {
 }
 
 void SetCpu(const BenchResult& result, output::Bench& report) {
-  const double millions = report.lookups() * 1e-6;
+  const double millions = static_cast<double>(report.lookups()) * 1e-6;
   report.set_client_cpu_seconds(absl::ToDoubleSeconds(result.client_cpu));
   if (millions > 0) {
     report.set_client_cpu_seconds_per_million(report.client_cpu_seconds() /
@@ -150,21 +150,23 @@ output::Bench BenchReport(const BenchResult& result) {
   const BenchCounts& counts = result.counts;
   const double seconds = absl::ToDoubleSeconds(result.elapsed);
   report.set_seconds(seconds);
-  report.set_batches(Number(counts.batches));
-  report.set_lookups(Number(counts.lookups));
-  report.set_misses(Number(counts.misses));
-  report.set_undecided(Number(counts.undecided));
-  report.set_offered_batches(Number(counts.offered));
-  report.set_unanswered_batches(Number(counts.unanswered));
+  report.set_batches(counts.batches);
+  report.set_lookups(counts.lookups);
+  report.set_misses(counts.misses);
+  report.set_undecided(counts.undecided);
+  report.set_offered_batches(counts.offered);
+  report.set_unanswered_batches(counts.unanswered);
   if (seconds > 0) {  // else stopped before the warm-up's end
-    report.set_lookups_per_second(report.lookups() / seconds);
-    report.set_offered_lookups_per_second(report.offered_batches() *
-                                          report.batch() / seconds);
+    report.set_lookups_per_second(static_cast<double>(report.lookups()) /
+                                  seconds);
+    report.set_offered_lookups_per_second(
+        static_cast<double>(report.offered_batches()) * report.batch() /
+        seconds);
   }
   SetLatencies(counts, report);
   SetCpu(result, report);
   if (absl::GetFlag(FLAGS_check)) {
-    report.set_mismatches(Number(counts.mismatches));
+    report.set_mismatches(counts.mismatches);
   }
   return report;
 }
@@ -172,7 +174,7 @@ output::Bench BenchReport(const BenchResult& result) {
 // The same as a few lines of text.
 std::string BenchText(const output::Bench& report) {
   std::string text = absl::StrFormat(
-      "%.0f lookups in %.2f s: %.4g M lookups/s (%s %s, %s; %d stream(s) over "
+      "%d lookups in %.2f s: %.4g M lookups/s (%s %s, %s; %d stream(s) over "
       "%d "
       "connection(s), batches of %d, %d in flight)\n",
       report.lookups(), report.seconds(), report.lookups_per_second() * 1e-6,
@@ -190,7 +192,7 @@ std::string BenchText(const output::Bench& report) {
   absl::StrAppendFormat(
       &text,
       "batch latency in us: p50 %.0f, p90 %.0f, p99 %.0f, p99.9 %.0f, p99.99 "
-      "%.0f, max %.0f; %.0f batches, %.0f unanswered\n",
+      "%.0f, max %.0f; %d batches, %d unanswered\n",
       report.latency_us_p50(), report.latency_us_p90(), report.latency_us_p99(),
       report.latency_us_p999(), report.latency_us_p9999(),
       report.latency_us_max(), report.offered_batches(),
@@ -207,14 +209,13 @@ std::string BenchText(const output::Bench& report) {
     absl::StrAppendFormat(&text, ", server %.4f",
                           report.server_cpu_seconds_per_million());
   }
-  absl::StrAppendFormat(&text, "\n%.0f lookups without a route",
-                        report.misses());
+  absl::StrAppendFormat(&text, "\n%d lookups without a route", report.misses());
   if (report.undecided() > 0) {
-    absl::StrAppendFormat(&text, ", %.0f undecided", report.undecided());
+    absl::StrAppendFormat(&text, ", %d undecided", report.undecided());
   }
   text += "\n";
   if (report.has_mismatches()) {
-    absl::StrAppendFormat(&text, "%.0f answers differ from the table\n",
+    absl::StrAppendFormat(&text, "%d answers differ from the table\n",
                           report.mismatches());
   }
   return text;
@@ -223,9 +224,9 @@ std::string BenchText(const output::Bench& report) {
 // The line of progress for a second with so many lookups.
 std::string ProgressLine(absl::Duration elapsed, uint64_t lookups,
                          const LatencyHistogram& latency) {
-  const std::string done =
-      absl::StrFormat("%.0f s: %.4g M lookups/s; latency so far in us: ",
-                      absl::ToDoubleSeconds(elapsed), Number(lookups) * 1e-6);
+  const std::string done = absl::StrFormat(
+      "%.0f s: %.4g M lookups/s; latency so far in us: ",
+      absl::ToDoubleSeconds(elapsed), static_cast<double>(lookups) * 1e-6);
   // All answered batches may have been due in the warm-up.
   if (latency.count() == 0) return absl::StrCat(done, "none\n");
   return absl::StrFormat("%sp50 %.0f, p99 %.0f\n", done,

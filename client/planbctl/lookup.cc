@@ -53,7 +53,7 @@ class Printer {
     line.set_address(answer.address.ToString());
     line.set_next_hop(answer.next_hop);
     if (answer.prefix.has_value()) line.set_prefix(answer.prefix->ToString());
-    line.set_generation(Number(answer.generation));
+    line.set_generation(answer.generation);
     return Record(FieldsOf(line));
   }
 

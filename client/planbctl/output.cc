@@ -54,7 +54,9 @@ std::string ProgressText(absl::string_view items, uint64_t done, uint64_t total,
   constexpr uint64_t kWidth = 30;
   const double seconds = absl::ToDoubleSeconds(elapsed);
   const std::string rate =
-      seconds > 0 ? absl::StrFormat(", %.0f/s", Number(done) / seconds) : "";
+      seconds > 0
+          ? absl::StrFormat(", %.0f/s", static_cast<double>(done) / seconds)
+          : "";
   if (total == 0) return absl::StrCat(done, " ", items, rate);
   const uint64_t shown = std::min(done, total);
   const auto full = static_cast<size_t>(shown * kWidth / total);

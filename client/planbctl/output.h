@@ -53,9 +53,6 @@ class Progress {
 std::string ProgressText(absl::string_view items, uint64_t done, uint64_t total,
                          absl::Duration elapsed);
 
-// A number of output.proto, where 64 bits are a double.
-inline double Number(uint64_t value) { return static_cast<double>(value); }
-
 // A number of bytes for humans: "0 bytes", "1.5 KiB", "960.0 MiB".
 std::string SizeText(double bytes);
 

@@ -12,7 +12,6 @@
 #include "client/load/update_replayer.h"
 #include "client/planbctl/command.h"
 #include "client/planbctl/flags.h"
-#include "client/planbctl/output.h"
 #include "client/planbctl/record.h"
 #include "client/planbctl/route_source.h"
 #include "client/planbctl/session.h"
@@ -120,23 +119,23 @@ struct Files {
 output::Replay Describe(const ReplayReport& report, const Files& files,
                         uint64_t next_hops) {
   output::Replay line;
-  line.set_updates(Number(files.updates));
-  line.set_malformed(Number(files.malformed));
-  line.set_ignored(Number(files.ignored));
+  line.set_updates(files.updates);
+  line.set_malformed(files.malformed);
+  line.set_ignored(files.ignored);
   for (const auto& [type, count] : files.ignored_by) {
-    (*line.mutable_ignored_by())[type] = Number(count);
+    (*line.mutable_ignored_by())[type] = count;
   }
   line.set_truncated(files.truncated);
-  line.set_changes(Number(report.changes));
-  line.set_next_hops(Number(next_hops));
-  line.set_batches(Number(report.batches));
-  line.set_refused(Number(report.refused));
-  line.set_generation(Number(report.generation));
-  line.set_visible_generation(Number(report.visible_generation));
+  line.set_changes(report.changes);
+  line.set_next_hops(next_hops);
+  line.set_batches(report.batches);
+  line.set_refused(report.refused);
+  line.set_generation(report.generation);
+  line.set_visible_generation(report.visible_generation);
   line.set_recorded_seconds(absl::ToDoubleSeconds(report.recorded));
   const double seconds = absl::ToDoubleSeconds(report.took);
   line.set_seconds(seconds);
-  line.set_changes_per_second(Number(report.changes) / seconds);
+  line.set_changes_per_second(static_cast<double>(report.changes) / seconds);
   const auto milliseconds = [](absl::Duration duration) {
     return absl::ToDoubleMilliseconds(duration);
   };
@@ -149,8 +148,8 @@ output::Replay Describe(const ReplayReport& report, const Files& files,
 
 std::string TextOf(const output::Replay& replay) {
   return absl::StrFormat(
-      "%.0f changes of %.0f updates (%.1f s) in %.2f s: %.0f a second, %.0f "
-      "batches, %.0f refused; generation %.0f\n"
+      "%d changes of %d updates (%.1f s) in %.2f s: %.0f a second, %d "
+      "batches, %d refused; generation %d\n"
       "lag: sent at most %.2f ms late; answered after %.2f ms (p50), %.2f ms "
       "(p99), %.2f ms at most\n",
       replay.changes(), replay.updates(), replay.recorded_seconds(),

@@ -261,7 +261,7 @@ ExitCode Export(const Arguments& arguments) {
   if (arguments[0] == "-") return ExitCode::kOk;
   output::Snapshot line;
   line.set_file(arguments[0]);
-  line.set_bytes(Number(*bytes));
+  line.set_bytes(*bytes);
   Print(line, absl::StrFormat("%s: %d bytes\n", arguments[0], *bytes));
   return ExitCode::kOk;
 }
@@ -309,7 +309,7 @@ absl::Status AddReplicas(const TableClient& client, const v1::Table& table,
     return absl::OkStatus();
   }
   if (!replicas.ok()) return replicas.status();
-  double newest = Number(table.accepted_generation());
+  uint64_t newest = table.accepted_generation();
   for (const v1::Replica& replica : *replicas) {
     output::Replica& line = *status.add_replicas();
     line.set_name(replica.name());
@@ -317,7 +317,7 @@ absl::Status AddReplicas(const TableClient& client, const v1::Table& table,
     line.set_self(replica.self());
     for (const auto& visible : replica.tables()) {
       if (visible.table() != table.name()) continue;
-      line.set_visible_generation(Number(visible.generation()));
+      line.set_visible_generation(visible.generation());
     }
     newest = std::max(newest, line.visible_generation());
     line.set_report_age_seconds(absl::ToDoubleSeconds(
@@ -340,8 +340,8 @@ std::string ReplicasText(const output::Status& status) {
       {"replica", "visible", "behind", "for at least", "reported", "version"});
   for (const output::Replica& replica : status.replicas()) {
     text.AddRow({absl::StrCat(replica.name(), replica.self() ? " *" : ""),
-                 absl::StrFormat("%.0f", replica.visible_generation()),
-                 absl::StrFormat("%.0f", replica.behind()),
+                 absl::StrCat(replica.visible_generation()),
+                 absl::StrCat(replica.behind()),
                  replica.has_behind_seconds()
                      ? absl::StrFormat("%.1f s", replica.behind_seconds())
                      : "",

@@ -286,23 +286,23 @@ class LoaderSink : public RouteSink {
 ExitCode Show(const LoadReport& load, const FileObjects& objects,
               const RouteFileReport& file, absl::Duration took) {
   output::Load line;
-  line.set_routes(Number(load.routes));
-  line.set_next_hops(Number(objects.next_hops()));
-  line.set_groups(Number(objects.groups()));
-  line.set_chunks(Number(load.chunks));
-  line.set_added(Number(load.added));
-  line.set_changed(Number(load.changed));
-  line.set_unchanged(Number(load.unchanged));
-  line.set_generation(Number(load.generation));
-  line.set_visible_generation(Number(load.visible_generation));
-  line.set_malformed(Number(file.malformed));
-  line.set_ignored(Number(file.ignored));
+  line.set_routes(load.routes);
+  line.set_next_hops(objects.next_hops());
+  line.set_groups(objects.groups());
+  line.set_chunks(load.chunks);
+  line.set_added(load.added);
+  line.set_changed(load.changed);
+  line.set_unchanged(load.unchanged);
+  line.set_generation(load.generation);
+  line.set_visible_generation(load.visible_generation);
+  line.set_malformed(file.malformed);
+  line.set_ignored(file.ignored);
   for (const auto& [type, count] : file.ignored_by) {
-    (*line.mutable_ignored_by())[type] = Number(count);
+    (*line.mutable_ignored_by())[type] = count;
   }
-  line.set_paths_skipped(Number(file.paths_skipped));
-  line.set_routes_lost(Number(file.routes_lost));
-  line.set_repeated(Number(file.repeated));
+  line.set_paths_skipped(file.paths_skipped);
+  line.set_routes_lost(file.routes_lost);
+  line.set_repeated(file.repeated);
   line.set_truncated(file.truncated);
   line.set_seconds(absl::ToDoubleSeconds(took));
   const std::string counts = ProblemCounts(file);

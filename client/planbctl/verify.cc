@@ -17,7 +17,6 @@
 #include "client/planbctl/address_pipeline.h"
 #include "client/planbctl/command.h"
 #include "client/planbctl/flags.h"
-#include "client/planbctl/output.h"
 #include "client/planbctl/record.h"
 #include "client/planbctl/route_source.h"
 #include "client/planbctl/session.h"
@@ -35,7 +34,7 @@ namespace planb::client {
 namespace {
 
 // Maximum of mismatches shown. Further ones are only counted.
-constexpr double kShown = 10;
+constexpr uint64_t kShown = 10;
 
 // Compares answers with a table, and counts.
 class Comparison {
@@ -46,9 +45,9 @@ class Comparison {
 
   void Compare(const AddressAnswer& answer) {
     if (report_.addresses() == 0) {
-      report_.set_first_generation(Number(answer.generation));
+      report_.set_first_generation(answer.generation);
     }
-    report_.set_last_generation(Number(answer.generation));
+    report_.set_last_generation(answer.generation);
     report_.set_addresses(report_.addresses() + 1);
     const NextHopId expected = table_.NextHop(answer.address);
     if (expected == kNoRoute) report_.set_misses(report_.misses() + 1);
@@ -86,14 +85,14 @@ class Comparison {
 
 std::string TextOf(const output::Verify& report) {
   return absl::StrFormat(
-      "%.0f addresses (%.0f sampled, the others at the boundaries of %.0f "
-      "routes) in %.2f s, generation %.0f to %.0f: %.0f without a route, %.0f "
+      "%d addresses (%d sampled, the others at the boundaries of %d "
+      "routes) in %.2f s, generation %d to %d: %d without a route, %d "
       "mismatches; %s\n",
       report.addresses(), report.samples(), report.routes(), report.seconds(),
       report.first_generation(), report.last_generation(), report.misses(),
       report.mismatches(),
       report.has_different_routes()
-          ? absl::StrFormat("%.0f routes differ", report.different_routes())
+          ? absl::StrFormat("%d routes differ", report.different_routes())
           : "the routes are not compared");
 }
 
@@ -149,8 +148,8 @@ ExitCode RunVerify(const Arguments& arguments) {
   }
   if (!status.ok()) return Fail(status);
 
-  report.set_routes(Number(routes->size()));
-  report.set_samples(Number(samples));
+  report.set_routes(routes->size());
+  report.set_samples(samples);
   report.set_seconds(absl::ToDoubleSeconds(MonotonicNow() - start));
   Print(report, TextOf(report));
   return whole && report.mismatches() == 0 && report.different_routes() == 0
@@ -211,14 +210,14 @@ SoakOptions OptionsFromFlags() {
 output::Soak Report(const SoakCounts& counts) {
   output::Soak report;
   report.set_seconds(absl::ToDoubleSeconds(counts.elapsed));
-  report.set_batches(Number(counts.batches));
-  report.set_lookups(Number(counts.lookups));
-  report.set_mismatches(Number(counts.mismatches));
+  report.set_batches(counts.batches);
+  report.set_lookups(counts.lookups);
+  report.set_mismatches(counts.mismatches);
   for (const auto& [code, count] : counts.failures) {
-    (*report.mutable_failures())[code] = Number(count);
+    (*report.mutable_failures())[code] = count;
   }
-  report.set_disconnects(Number(counts.disconnects));
-  report.set_reconnects(Number(counts.reconnects));
+  report.set_disconnects(counts.disconnects);
+  report.set_reconnects(counts.reconnects);
   report.set_latency_us_p50(
       absl::ToDoubleMicroseconds(counts.latency.Quantile(0.5)));
   report.set_latency_us_p99(
@@ -230,11 +229,11 @@ output::Soak Report(const SoakCounts& counts) {
 std::string TextOf(const output::Soak& report) {
   std::string failures;
   for (const auto& [code, count] : report.failures()) {
-    absl::StrAppendFormat(&failures, " %s %.0f", code, count);
+    absl::StrAppendFormat(&failures, " %s %d", code, count);
   }
   return absl::StrFormat(
-      "%.0f batches, %.0f lookups in %.1f s: %.0f wrong answers; batches "
-      "failed:%s; %.0f disconnects, %.0f reconnects; longest wait %.1f ms\n",
+      "%d batches, %d lookups in %.1f s: %d wrong answers; batches "
+      "failed:%s; %d disconnects, %d reconnects; longest wait %.1f ms\n",
       report.batches(), report.lookups(), report.seconds(), report.mismatches(),
       failures.empty() ? " none" : failures, report.disconnects(),
       report.reconnects(), report.latency_us_max() / 1e3);

@@ -12,7 +12,6 @@
 #include "client/call.h"
 #include "client/planbctl/command.h"
 #include "client/planbctl/flags.h"
-#include "client/planbctl/output.h"
 #include "client/planbctl/record.h"
 #include "client/planbctl/session.h"
 #include "client/route_watcher.h"
@@ -57,7 +56,7 @@ class Printer {
  private:
   output::Change Line(const char* change) const {
     output::Change line;
-    line.set_generation(Number(generation_));
+    line.set_generation(generation_);
     line.set_change(change);
     return line;
   }

@@ -161,8 +161,7 @@ class PlanbctlOutputTest : public testing::RealServerFixture {
 
   // Runs a command in these forms and keeps what it prints.
   void Run(const std::string& words, Measured measured = Measured::kNothing,
-           const std::vector<std::string>& forms = {"table", "json", "yaml",
-                                                    "csv"}) {
+           const std::vector<std::string>& forms = {"table", "json", "csv"}) {
     for (const std::string& form : forms) {
       const std::string command = absl::StrCat(words, " --output=", form);
       std::string out = testing::Ctl(command).out;
@@ -192,6 +191,8 @@ class PlanbctlOutputTest : public testing::RealServerFixture {
   std::string text_;
 };
 
+const std::vector<std::string> kAllForms = {"table", "json", "yaml", "csv"};
+
 // A BGP4MP update of AS65001 at 192.0.2.1 that announces 192.0.2.0/24.
 constexpr char kUpdate[] =
     "600000010010000400000043"
@@ -205,7 +206,7 @@ TEST_F(PlanbctlOutputTest, StaysAsItIs) {
   Run("table show empty" + fixed, Measured::kNothing, {"table"});
   Run("table list" + fixed);
   Run("table create default" + fixed, Measured::kNothing, {"table", "json"});
-  Run("status" + fixed, Measured::kTimes);
+  Run("status" + fixed, Measured::kTimes, kAllForms);
   Run("reload" + fixed);
   Run("health" + fixed);
 
@@ -216,9 +217,9 @@ TEST_F(PlanbctlOutputTest, StaysAsItIs) {
   Run("announce 2001:db8::/32 9 2001:db8:1::/48 5 10.0.0.0/8 6",
       Measured::kTimes);
   Run("withdraw --dry_run 10.0.0.0/8 192.0.2.0/24", Measured::kTimes);
-  Run("nexthop list");
+  Run("nexthop list", Measured::kNothing, kAllForms);
   Run("group list");
-  Run("lookup 2001:db8::1 10.0.0.1 ::1");
+  Run("lookup 2001:db8::1 10.0.0.1 ::1", Measured::kNothing, kAllForms);
   Run("lookup --noprefixes --flow_hash=2 2001:db8::1");
   Run("routes list");
   Run("routes get 10.0.0.0/8");
@@ -234,7 +235,7 @@ TEST_F(PlanbctlOutputTest, StaysAsItIs) {
       Write("routes", "192.0.2.0/24 4\n2001:db8::/32 9\n2001:db8:1::/48 6\n");
   Run("routes diff " + file);
   Run("routes replace --dry_run " + file, Measured::kTimes);
-  Run("load " + file, Measured::kTimes);
+  Run("load " + file, Measured::kTimes, kAllForms);
   Run("load " + Write("bad", "192.0.2.0/24 4\nbad\n"), Measured::kTimes,
       {"table"});
   Run("verify --samples=10 " + file, Measured::kTimes);

@@ -28,7 +28,7 @@ constexpr char kNoDigest[] = "whole table";
 LocalRoutes::LocalRoutes()
     : kernel_(*AvailableKernels().front()), state_(std::make_unique<State>()) {
   compiler_.Update(routes_, {}).value();  // an empty table always fits
-  Publish(0);
+  Publish(0, compiler_.fibs());
 }
 
 std::string LocalRoutes::Digest() const {
@@ -37,11 +37,11 @@ std::string LocalRoutes::Digest() const {
   return all.ToString();
 }
 
-void LocalRoutes::Publish(uint64_t generation) {
+void LocalRoutes::Publish(uint64_t generation, const TableFibs& fibs) {
   auto state = std::make_unique<State>();
   state->generation = generation;
   state->digest = Digest();
-  state->fibs = compiler_.fibs();
+  state->fibs = fibs;
   state_.Publish(std::move(state));
 }
 
@@ -86,7 +86,7 @@ absl::Status LocalRoutes::Compile(const GenerationChanges& changes) {
                                             " leads to another digest here"));
   }
   absl::Status compiled = compiler_.Update(routes_, {changes.routes}).status();
-  if (compiled.ok()) Publish(changes.generation);
+  if (compiled.ok()) Publish(changes.generation, compiler_.fibs());
   return compiled;
 }
 
@@ -99,7 +99,9 @@ absl::Status LocalRoutes::Apply(const GenerationChanges& changes) {
   try {
     if (!changes.bookmark) return Compile(changes);
     // Of a later generation if those in between changed nothing.
-    if (changes.generation > generation()) Publish(changes.generation);
+    if (changes.generation > generation()) {
+      Publish(changes.generation, state_.Read()->fibs);
+    }
     return absl::OkStatus();
   } catch (const std::bad_alloc&) {
     return absl::ResourceExhaustedError("not enough memory for the table");

@@ -75,7 +75,7 @@ class LocalRoutes {
 
   void SetObjects(const GenerationChanges& changes);
   absl::Status Compile(const GenerationChanges& changes);
-  void Publish(uint64_t generation);
+  void Publish(uint64_t generation, const TableFibs& fibs);
   // Of the routes and objects.
   std::string Digest() const;
 

@@ -310,19 +310,35 @@ absl::StatusOr<bool> DeleteLeftovers(Sql& sql) {
         snapshots[PartKey(snapshot, 0)] = PartKey(snapshot + 1, 0);
         return absl::OkStatus();
       });
-  const std::pair<const char*, const std::map<int64_t, int64_t>*> kept[] = {
-      {"DELETE FROM log WHERE id IN (SELECT id FROM log WHERE id >= ? AND"
-       " id < ? LIMIT 1000)",
-       &log},
-      {"DELETE FROM snapshots WHERE id IN (SELECT id FROM snapshots"
-       " WHERE id >= ? AND id < ? LIMIT 4)",
-       &snapshots}};
-  for (const auto& [remove, ranges] : kept) {
+  // SQLite reads all pages of the rows that it deletes.
+  constexpr int64_t kStepBytes = 1 << 20;
+  struct Kept {
+    const char* list;
+    const char* remove;
+    const std::map<int64_t, int64_t>& ranges;
+  };
+  for (const Kept& kept :
+       {Kept{"SELECT id, length(entry) FROM log WHERE id >= ? AND id < ?"
+             " ORDER BY id LIMIT 1000",
+             "DELETE FROM log WHERE id >= ? AND id < ?", log},
+        Kept{"SELECT id, length(bytes) FROM snapshots WHERE id >= ? AND id < ?"
+             " ORDER BY id LIMIT 1000",
+             "DELETE FROM snapshots WHERE id >= ? AND id < ?", snapshots}}) {
     int64_t from = 0;
-    for (const auto& [first, last] : *ranges) {
-      if (status.ok()) status = sql.Change(remove, from, first);
+    for (const auto& [first, last] : kept.ranges) {
+      int64_t end = from;
+      int64_t bytes = 0;
+      const auto add = [&](const SqlStatement& row) {
+        if (bytes < kStepBytes) end = row.Integer(0) + 1;
+        bytes += row.Integer(1);
+        return absl::OkStatus();
+      };
+      if (status.ok()) status = sql.ForEach(kept.list, add, from, first);
+      if (status.ok() && end > from) {
+        status = sql.Change(kept.remove, from, end);
+      }
       if (!status.ok()) return status;
-      if (sqlite3_changes(sql.sql()) > 0) return false;
+      if (end > from) return false;
       from = last;
     }
   }

@@ -85,9 +85,10 @@ absl::Status WriteEntry(Sql& sql, absl::string_view entry, TableRow& row);
 absl::StatusOr<TableRow> NewTableRow(Sql& sql, const std::string& name,
                                      uint64_t generation);
 
-// Deletes rows that no table refers to, few enough to take some milliseconds:
-// what is left of a deleted table, of a log that a snapshot has replaced, or of
-// a snapshot that was not finished. True if there were none.
+// Deletes rows that no table refers to, one or 1 MiB of them, so that commits
+// do not wait for long: what is left of a deleted table, of a log that a
+// snapshot has replaced, or of a snapshot that was not finished. True if there
+// were none.
 absl::StatusOr<bool> DeleteLeftovers(Sql& sql);
 
 // The keys of `log` and `snapshots`, which order their rows by table and number

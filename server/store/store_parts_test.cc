@@ -345,6 +345,27 @@ TEST(SqliteSchema, ForeignAndDamagedSchemasAreRefused) {
   EXPECT_EQ(ErrorReason(Prepare(*sql)), "STORE_CORRUPT");
 }
 
+TEST(SqliteSchema, LeftoversAreDeletedInSmallSteps) {
+  const auto sql = OpenSql(NewStorePath("leftovers"));
+  ASSERT_TRUE(Prepare(*sql).ok());
+  const std::string entry(200'000, 'x');
+  for (int64_t number = 0; number < 20; ++number) {
+    ASSERT_TRUE(sql->Change("INSERT INTO log VALUES (?, 0, ?)",
+                            EntryKey(7, static_cast<uint64_t>(number)),
+                            SqlBlob{entry})
+                    .ok());
+  }
+  int64_t left = 20;
+  while (left > 0) {
+    EXPECT_FALSE(DeleteLeftovers(*sql).value());
+    const int64_t now = sql->Integer("SELECT count(*) FROM log").value();
+    EXPECT_LT(now, left);
+    EXPECT_GE(now, left - 6);  // 1 MiB
+    left = now;
+  }
+  EXPECT_TRUE(DeleteLeftovers(*sql).value());
+}
+
 TEST(SqliteSchema, ANewDatabaseHasTheVersion) {
   auto sql = OpenSql(":memory:");
   EXPECT_TRUE(Prepare(*sql).ok());

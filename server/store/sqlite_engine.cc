@@ -325,14 +325,17 @@ bool SqliteEngine::RunStep(const Task& task) {
 // SQLite would do it within the commit that the log is full after, which is
 // then acknowledged later.
 void SqliteEngine::CheckpointIfDue() {
-  if (wal_pages_ < options_.checkpoint_pages) return;
-  wal_pages_ = 0;
-  const absl::Status status = sql_->Checkpoint(SQLITE_CHECKPOINT_PASSIVE);
-  if (!status.ok() && !checkpoint_failed_) {
+  if (wal_pages_ < due_) return;
+  const absl::StatusOr<bool> all = sql_->Checkpoint(SQLITE_CHECKPOINT_PASSIVE);
+  // Each attempt reads the whole log. Where pages stay in it, the next one
+  // comes when it has grown, not after each commit.
+  due_ = options_.checkpoint_pages;
+  if (!all.ok() || !*all) due_ += wal_pages_;
+  if (!all.ok() && !checkpoint_failed_) {
     Log(LogLevel::kWarning, "store checkpoint failed",
-        {{"error", status.message()}});
+        {{"error", all.status().message()}});
   }
-  checkpoint_failed_ = !status.ok();
+  checkpoint_failed_ = !all.ok();
 }
 
 absl::Status SqliteEngine::Transact(Body body) {
@@ -386,7 +389,9 @@ absl::Status SqliteEngine::TryTransact(Body body,
   const int changes = sqlite3_total_changes(sql_->sql());
   status = body(transaction);
   if (status.ok() && sqlite3_total_changes(sql_->sql()) == changes) {
-    return sql_->Run("ROLLBACK");
+    status = sql_->Run("ROLLBACK");
+    unsettled_ = !status.ok();
+    return status;
   }
   ++row.sequence;
   if (status.ok()) status = WriteStoreRow(*sql_, row);
@@ -413,9 +418,8 @@ absl::StatusOr<uint64_t> SqliteEngine::Settle() {
   if (sql_->InTransaction()) {
     if (absl::Status s = sql_->Run("ROLLBACK"); !s.ok()) return s;
   }
-  if (absl::Status s = sql_->Checkpoint(SQLITE_CHECKPOINT_TRUNCATE); !s.ok()) {
-    return s;
-  }
+  const auto truncated = sql_->Checkpoint(SQLITE_CHECKPOINT_TRUNCATE);
+  if (!truncated.ok()) return truncated.status();
   const auto sequence = sql_->Integer("SELECT sequence FROM store");
   if (!sequence.ok()) return sequence.status();
   return static_cast<uint64_t>(*sequence);

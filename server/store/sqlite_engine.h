@@ -177,6 +177,8 @@ class SqliteEngine {
   bool checkpoint_failed_ ABSL_GUARDED_BY(mutex_) = false;
   // Length of the write-ahead log after the last commit. SQLite's hook sets it.
   int64_t wal_pages_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Length from which a checkpoint is made.
+  int64_t due_ ABSL_GUARDED_BY(mutex_) = options_.checkpoint_pages;
 
   mutable Mutex queue_mutex_;
   CondVar changed_;  // anything guarded

@@ -241,7 +241,8 @@ absl::Status CheckStoreMark(const std::string& path,
   const std::string mark_path = StoreMarkPath(path);
   if (!mark.has_value()) {
     if (store.sequence > 0) {
-      Log(LogLevel::kWarning, "store mark absent, lost commits would go unseen",
+      Log(LogLevel::kWarning,
+          "store mark absent or without commits, lost ones would go unseen",
           {{"path", mark_path}, {"sequence", store.sequence}});
     }
     return absl::OkStatus();

@@ -69,7 +69,10 @@ absl::Status ReadLog(Sql& sql, const TableRow& row, LogReplay& replay) {
         return absl::OkStatus();
       },
       EntryKey(row.id, row.first), LastEntryKey(row.id));
-  // Where it ends, the sum of all tables has shown.
+  if (status.ok() && (number != row.next || chain != row.chain)) {
+    return sql.Damaged(
+        absl::StrCat("the log of table ", row.name, " is cut short"));
+  }
   return status;
 }
 

@@ -157,13 +157,15 @@ absl::Status Sql::Damaged(absl::string_view what) const {
                absl::StrCat(path(), ": ", what));
 }
 
-absl::Status Sql::Checkpoint(int mode) {
+absl::StatusOr<bool> Sql::Checkpoint(int mode) {
   errno = 0;
-  if (sqlite3_wal_checkpoint_v2(sql(), nullptr, mode, nullptr, nullptr) !=
-      SQLITE_OK) {
-    return SqlError(sql());
-  }
-  return absl::OkStatus();
+  int pages = 0;
+  int moved = 0;
+  const int code =
+      sqlite3_wal_checkpoint_v2(sql(), nullptr, mode, &pages, &moved);
+  if (code == SQLITE_BUSY && mode == SQLITE_CHECKPOINT_PASSIVE) return false;
+  if (code != SQLITE_OK) return SqlError(sql());
+  return moved == pages;
 }
 
 absl::Status Sql::Sync() {

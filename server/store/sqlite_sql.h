@@ -129,8 +129,9 @@ class Sql {
   // DATA_LOSS (STORE_CORRUPT) with the file.
   absl::Status Damaged(absl::string_view what) const;
 
-  // `mode` is one of SQLITE_CHECKPOINT_*.
-  absl::Status Checkpoint(int mode);
+  // `mode` is one of SQLITE_CHECKPOINT_*. False if pages are left in the log,
+  // because another process reads them or makes a checkpoint itself.
+  absl::StatusOr<bool> Checkpoint(int mode);
 
   // Syncs the database and its write-ahead log, with what a process wrote that
   // died before it synced. REQUIRES: the database was read.

@@ -15,6 +15,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <future>
 #include <limits>
 #include <random>
@@ -242,6 +243,49 @@ TEST(SqliteStoreFault, FilesMayNotGrow) {
   const std::string path = NewStorePath("limited");
   FileSizeLimit limit(600'000);
   FillUp(path, [&] { limit.Lift(); });
+}
+
+// What this process has written to files so far, in bytes.
+uint64_t BytesWritten() {
+  std::ifstream io("/proc/self/io");
+  std::string name;
+  uint64_t bytes = 0;
+  while (io >> name >> bytes && name != "wchar:") continue;
+  return bytes;
+}
+
+// A checkpoint fails after it has written what fits. Commits do not repeat it
+// each time.
+TEST(SqliteStoreFault, CommitsAreCheapWhileTheDatabaseMayNotGrow) {
+  const std::string path = NewStorePath("grown");
+  const SqliteStoreOptions options = {
+      .path = path, .sync = StoreSync::kOff, .checkpoint_pages = 200};
+  const auto store = [&] { return SqliteStore::Open(options).value(); };
+  ASSERT_TRUE(store()->CreateTable("default", 0).ok());
+  ASSERT_TRUE(store()
+                  ->Append("default",
+                           {Batch(1, SyntheticTable({.ipv6_routes = 600'000}))})
+                  .ok());
+  const uint64_t before = StoreFileBytes(path);
+  ASSERT_GT(before, 5 << 20);
+  const auto open = store();
+  FileSizeLimit limit(before + (1 << 20));
+  const std::vector<Route> routes = SyntheticTable({.ipv6_routes = 2000});
+  uint64_t written = 0;
+  uint64_t generation = 1;
+  const auto commit = [&](int count) {
+    for (int i = 0; i < count; ++i) {
+      ASSERT_TRUE(open->Append("default", {Batch(++generation, routes)}).ok());
+    }
+  };
+  commit(100);
+  ASSERT_GT(StoreFileBytes(path + "-wal"), 1 << 20);
+  written = BytesWritten();
+  commit(60);
+  EXPECT_LT(BytesWritten() - written, uint64_t{60} * 200'000);
+  limit.Lift();
+  commit(60);
+  EXPECT_GT(StoreFileBytes(path), before + (1 << 20));
 }
 
 // Appends that wait for the disk together become one commit.

@@ -274,10 +274,11 @@ TEST(Follow, WhatTheStoreHasNotConfirmedIsAskedFor) {
     bool second;  // a batch that comes after the store was asked
     int asked;
   };
-  for (const auto& [says, second, asked] : {Case{1, false, 1},
-                                            {1, true, 2},
-                                            {2, false, 2},
-                                            {TableLog::kAnyPosition, false, 2}}) {
+  for (const auto& [says, second, asked] :
+       {Case{1, false, 1},
+        {1, true, 2},
+        {2, false, 2},
+        {TableLog::kAnyPosition, false, 2}}) {
     FakeStore store;
     store.others_write = true;
     Table table(StoredTable(), {.store = &store});

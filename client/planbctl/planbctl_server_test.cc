@@ -183,13 +183,6 @@ TEST_F(PlanbctlServerTest, ExplainShowsEveryMatch) {
             "member object  via fe80::1 dev eth0\n"
             "* 2001:db8:1::/48        7\n"
             "  2001:db8::/32          5\n");
-  EXPECT_EQ(Do("routes explain --json 2001:db8::1"),
-            R"({"address":"2001:db8::1","generation":3,)"
-            R"("matches":[{"prefix":"2001:db8::/32","next_hop":5}],)"
-            R"("next_hop":5,)"
-            R"("object":{"id":5,"interface":"eth0","weight":1,"label":"",)"
-            R"("gateway":"fe80::1"}})"
-            "\n");
   EXPECT_THAT(Fails(1, "routes explain ::1"),
               HasSubstr("next hop       no route\n"));
 }
@@ -202,13 +195,6 @@ TEST_F(PlanbctlServerTest, DiffShowsWhatReplaceDoes) {
             "+ 192.0.2.0/24 4\n"
             "~ 2001:db8::/32 5 -> 9\n"
             "- 2001:db8:1::/48 7\n");
-  EXPECT_EQ(Fails(1, "routes diff --json " + file),
-            R"({"prefix":"192.0.2.0/24","next_hop":4})"
-            "\n"
-            R"({"prefix":"2001:db8::/32","old_next_hop":5,"next_hop":9})"
-            "\n"
-            R"({"prefix":"2001:db8:1::/48","old_next_hop":7})"
-            "\n");
   EXPECT_THAT(Do("routes replace --dry_run " + file),
               HasSubstr("1 added, 1 changed, 1 removed, 1 unchanged (dry run: "
                         "nothing was changed)"));
@@ -296,12 +282,6 @@ TEST_F(PlanbctlServerTest, NextHopsAndGroups) {
             "nexthop  gateway  interface  weight  label\n"
             "5        fe80::1  eth0       3       the transit\n"
             "6        -        -          1       -\n");
-  EXPECT_EQ(Do("nexthop list --json"),
-            R"({"id":5,"interface":"eth0","weight":3,"label":"the transit",)"
-            R"("gateway":"fe80::1"})"
-            "\n"
-            R"({"id":6,"interface":"","weight":1,"label":""})"
-            "\n");
   // A weight of its own, or that of the next hop.
   Do("group set 9 5 6\\*2 --label=both");
   Do("group set 10 5\\*1");
@@ -309,22 +289,12 @@ TEST_F(PlanbctlServerTest, NextHopsAndGroups) {
             "group  label  members\n"
             "9      both   5*3 6*2\n"
             "10     -      5\n");
-  EXPECT_EQ(Do("group list --json"),
-            R"({"id":9,"members":[{"next_hop":5,"weight":3},)"
-            R"({"next_hop":6,"weight":2}],"label":"both"})"
-            "\n"
-            R"({"id":10,"members":[{"next_hop":5,"weight":1}],"label":""})"
-            "\n");
   Do("announce 2001:db8::/32 9");
   Fails(3, "group delete 9", "NEXT_HOP_IN_USE");
   Fails(3, "nexthop delete 5", "NEXT_HOP_IN_USE");
   Fails(3, "nexthop delete 77", "NEXT_HOP_NOT_FOUND");
   Do("withdraw 2001:db8::/32");
-  EXPECT_EQ(Do("group delete --json --dry_run 9 10"),
-            R"({"added":0,"changed":0,"removed":2,"generation":6,)"
-            R"("visible_generation":6,"persisted_generation":0,)"
-            R"("dry_run":true})"
-            "\n");
+  EXPECT_THAT(Do("group delete --dry_run 9 10"), HasSubstr("dry run"));
   EXPECT_THAT(Do("group delete 9 10"), HasSubstr("2 removed"));
   EXPECT_THAT(Do("nexthop delete 5 6"), HasSubstr("2 removed"));
 }

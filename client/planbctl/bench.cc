@@ -17,7 +17,6 @@
 #include "client/load/trace.h"
 #include "client/planbctl/command.h"
 #include "client/planbctl/flags.h"
-#include "client/planbctl/output.h"
 #include "client/planbctl/record.h"
 #include "client/planbctl/route_source.h"
 #include "client/planbctl/session.h"

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
+#include <limits>
 #include <map>
 #include <random>
 #include <vector>
@@ -21,6 +22,7 @@
 #include "client/planbctl/route_source.h"
 #include "client/planbctl/table_objects.h"
 #include "client/testing/fake_server.h"
+#include "planb/client/output.pb.h"
 
 ABSL_FLAG(bool, test_bool, false, "");
 ABSL_FLAG(int, test_number, 5, "");
@@ -283,6 +285,21 @@ TEST_F(CommandLineTest, NumbersOf64BitsAreExactJsonNumbers) {
               AllOf(HasSubstr(R"("memory_limit_bytes":18446744073709551615,)"),
                     HasSubstr(R"("last_build_seconds":0.0015,)"),
                     HasSubstr(R"("fib_bytes":0,)"), EndsWith("}\n")));
+}
+
+TEST_F(CommandLineTest, InfiniteNumbersAreJsonStrings) {
+  ASSERT_TRUE(ParseCommandLine({"--json"}).ok());
+  output::Bench bench;
+  bench.set_drain_seconds(std::numeric_limits<double>::infinity());
+  EXPECT_THAT(Record(FieldsOf(bench)),
+              HasSubstr(R"("drain_seconds":"Infinity")"));
+}
+
+TEST_F(CommandLineTest, CsvHasQuotesAroundCommasAndTwiceInAText) {
+  ASSERT_TRUE(ParseCommandLine({"--output=csv"}).ok());
+  v1::UpdateError error;
+  error.set_message("a,\"b\"");
+  EXPECT_THAT(Record(FieldsOf(error)), HasSubstr(R"("a,""b""")"));
 }
 
 // This message stands for one that the contract has gained.

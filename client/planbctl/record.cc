@@ -136,6 +136,12 @@ void Set(const Message& message, const FieldDescriptor& field, int index,
   }
   if (field.cpp_type() == FieldDescriptor::CPPTYPE_ENUM) return Set(text, to);
   to.json = text;
+  if (field.cpp_type() == FieldDescriptor::CPPTYPE_DOUBLE) {
+    // JSON has no infinite numbers: they are strings there.
+    to.json = Json<google::protobuf::DoubleValue>(
+        index < 0 ? reflection.GetDouble(message, &field)
+                  : reflection.GetRepeatedDouble(message, &field, index));
+  }
   to.text = text == "false" ? "" : text == "true" ? "yes" : text;
 }
 

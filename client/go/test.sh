@@ -7,7 +7,8 @@
 #                                         # libplanb_local.so; builds them if not given
 #
 # --race tests under the race detector instead, also what waits for half a minute and
-# the table inside the process by the C++ library. Modules come from the module proxy, as go.sum pins them.
+# the table inside the process by the C++ library. Modules come from the module proxy,
+# as go.sum pins them.
 set -euo pipefail
 race=''
 if [[ ${1:-} == --race ]]; then

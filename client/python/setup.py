@@ -34,7 +34,7 @@ class BuildWithProtos(build_py):
         library = pathlib.Path(self.build_lib)
         package = library / "planb_lookup"
         v1 = library / "planb" / "v1"
-        v1.mkdir(parents=True)
+        v1.mkdir(parents=True, exist_ok=True)
         protos = [f"{ROOT}/proto/planb/v1/{name}.proto" for name in PROTOS]
         for proto in RPC.glob("*.proto"):
             text = proto.read_text(encoding="utf-8")

@@ -101,7 +101,7 @@ def _varint(value: int) -> bytes:
 def _parsed(kind: type[_M], data: bytes) -> _M:
     try:
         return kind.FromString(data)
-    except DecodeError:
+    except (DecodeError, UnicodeDecodeError):
         raise Error(_MALFORMED, "the server sent a malformed message") from None
 
 
@@ -162,8 +162,8 @@ def error_of(failure: grpc.RpcError) -> Error:
             fields += [(each.field, each.description) for each in _parsed(
                 error_details_pb2.BadRequest, detail.value).field_violations]
         elif name == "google.rpc.RetryInfo":
-            retry_after = _parsed(error_details_pb2.RetryInfo, detail.value
-                                  ).retry_delay.ToTimedelta().total_seconds()
+            delay = _parsed(error_details_pb2.RetryInfo, detail.value).retry_delay
+            retry_after = delay.seconds + delay.nanos * 1e-9
     return Error(failure.code(), failure.details() or "", reason, fields,
                  retry_after)
 

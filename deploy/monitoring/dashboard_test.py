@@ -109,11 +109,13 @@ class DashboardTest(unittest.TestCase):
 
     def test_asks_for_metrics_that_there_are(self):
         served = set(re.findall(r"^\| `(\w+)`", _METRICS.read_text(), re.MULTILINE))
-        for panel in dashboard.panels_shown():
-            for target in panel["targets"]:
-                for name in re.findall(r"(?<![:\w])((?:planb|process)_\w+)\{",
-                                       target["expr"]):
-                    self.assertIn(re.sub("_(bucket|sum|count)$", "", name), served)
+        asked = {name for panel in dashboard.panels_shown()
+                 for target in panel["targets"]
+                 for name in re.findall(r"(?<![:\w])((?:planb|process)_\w+)\{",
+                                        target["expr"])}
+        self.assertGreater(len(asked), 10)
+        for name in asked:
+            self.assertIn(re.sub("_(bucket|sum|count)$", "", name), served)
 
     def test_finds_nothing_in_ours(self):
         self.assertEqual(check(self.dashboard), [])

@@ -187,14 +187,15 @@ void SqliteEngine::Start(Job job, Done done) {
   absl::Status closed;
   {
     const MutexLock lock(queue_mutex_);
-    closed = closed_;
-    if (closed.ok()) {
+    if (closed_.ok()) {
       queue_.push_back(std::make_shared<Waiting>(
           Waiting{std::move(job), std::move(done), {}}));
+      changed_.notify_all();
+      return;
     }
-    changed_.notify_all();
+    closed = closed_;
   }
-  if (!closed.ok()) done(closed);
+  done(closed);
 }
 
 absl::Status SqliteEngine::Run(Job job) {

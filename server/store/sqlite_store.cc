@@ -150,10 +150,11 @@ StoreSync SqliteStore::sync() const { return engine_->options().sync; }
 absl::StatusOr<std::vector<StoredTable>> SqliteStore::Load() {
   std::vector<StoredTable> stored;
   const absl::Status status =
-      engine_->Read([&stored](Sql& sql, const TableRows& rows) {
+      engine_->Read([&stored](Sql& sql, const TableRows& rows) -> absl::Status {
         auto read = ReadStoredTables(sql, rows);
-        if (read.ok()) stored = *std::move(read);
-        return read.status();
+        if (!read.ok()) return read.status();
+        stored = *std::move(read);
+        return absl::OkStatus();
       });
   if (!status.ok()) return status;
   // Not before all rows are verified: a damaged key looks like a leftover.

@@ -30,7 +30,7 @@ import sessions
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 # A machine may be slow; a build of grpcurl on a busy one takes many minutes.
-SESSION_SECONDS = 3600
+SESSION_SECONDS = 1200
 STATUS = re.compile(r"#.*exit status (\d+)")
 FLAG = re.compile(r"--([a-z][a-z0-9_]*)")
 # What may stand before a program.

@@ -68,8 +68,8 @@ class FibCompiler {
   absl::StatusOr<std::unique_ptr<const Fib>> Update(
       const RouteSet& routes, absl::Span<const Prefix> changed);
 
-  // With more changes than this, repeats included, Update compiles everything,
-  // whatever they are: a list that is longer need not be complete.
+  // With more changes than this, repeats included, Update compiles everything
+  // and does not read the list: it need not be complete then.
   static constexpr size_t MostChanges(size_t routes) {
     // Of 250,000 routes, a change that lies apart from the others takes as long
     // as compiling 130 routes of IPv6, or 60 of IPv4; changes of neighbours

@@ -852,7 +852,7 @@ class Callers {
 // PLANB_STORM_SECONDS makes it longer.
 TEST_F(LocalTableTest, IsNeverWrongOrMixedInAStorm) {
   const absl::Time end =
-      absl::Now() + absl::Seconds(FromEnvironment("PLANB_STORM_SECONDS", 3));
+      absl::Now() + absl::Seconds(FromEnvironment("PLANB_STORM_SECONDS", 1));
   Kill();
   const std::string store = TempPath("local.db");
   Start(store);

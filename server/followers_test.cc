@@ -498,7 +498,7 @@ TEST_F(Followers, StartFromTheirCacheWithoutTheOtherServer) {
 // PLANB_STORM_SECONDS makes it longer.
 TEST_F(Followers, AgreeAfterAStorm) {
   const absl::Duration length =
-      absl::Seconds(FromEnvironment("PLANB_STORM_SECONDS", 3));
+      absl::Seconds(FromEnvironment("PLANB_STORM_SECONDS", 1));
   const std::string store = NewStorePath("storm");
   auto leader = Lead(store);
   std::vector<std::unique_ptr<StoredServer>> followers;

@@ -135,7 +135,7 @@ TEST_P(Hostile, LeavesTheServerAsItWas) {
   for (const auto& attacker : attackers) ASSERT_TRUE(attacker->AwaitBegun());
   const absl::Time enough =
       absl::Now() +
-      absl::Milliseconds(FromEnvironment("PLANB_ATTACK_MILLISECONDS", 200));
+      absl::Milliseconds(FromEnvironment("PLANB_ATTACK_MILLISECONDS", 100));
   const uint64_t before = honest.answered();
   if (attack.stopped_at == Attack::kServer) {
     EXPECT_TRUE(Await([&] {

@@ -8,7 +8,7 @@
 //
 // PLANB_MODEL_SEEDS says how many seeds are played, from 1 on (1);
 // PLANB_MODEL_SEED plays that one instead. PLANB_MODEL_SECONDS says how long
-// each is played at least (5): until everything that a run is to see has
+// each is played at least (1): until everything that a run is to see has
 // happened.
 
 #include "server/testing/model.h"
@@ -378,7 +378,7 @@ void Play(uint64_t seed, uint64_t seconds) {
 class Model : public testing::TestWithParam<uint64_t> {};
 
 TEST_P(Model, ServerKeepsItsPromises) {
-  Play(GetParam(), FromEnvironment("PLANB_MODEL_SECONDS", 5));
+  Play(GetParam(), FromEnvironment("PLANB_MODEL_SECONDS", 1));
 }
 
 // Runs servers that share a store and etcd's members. Kills, pauses, drains and
@@ -606,7 +606,7 @@ TEST_P(Model, ReplicasKeepTheirPromises) {
   ModelRun run;
   run.seed = GetParam();
   Tenants tenants(run);
-  const auto seconds = FromEnvironment("PLANB_MODEL_SECONDS", 5);
+  const auto seconds = FromEnvironment("PLANB_MODEL_SECONDS", 1);
   StateCall last;
   std::string missing;
   {

@@ -16,9 +16,15 @@ namespace planb::client {
 absl::Status ReadAddressLines(
     std::istream& lines,
     absl::FunctionRef<absl::Status(const Address&)> on_address,
-    absl::FunctionRef<void(uint64_t line, const absl::Status&)> on_malformed) {
+    absl::FunctionRef<void(uint64_t line, const absl::Status&)> on_malformed,
+    absl::FunctionRef<absl::Status()> before_wait) {
   std::string line;
-  for (uint64_t number = 1; std::getline(lines, line); ++number) {
+  for (uint64_t number = 1;; ++number) {
+    if (lines.rdbuf()->in_avail() <= 0) {
+      absl::Status status = before_wait();
+      if (!status.ok()) return status;
+    }
+    if (!std::getline(lines, line)) break;
     const absl::string_view text = absl::StripAsciiWhitespace(line);
     if (text.empty() || text[0] == '#') continue;
     const absl::StatusOr<Address> address = Address::Parse(text);

@@ -30,12 +30,14 @@ namespace planb::client {
 // Reads addresses as text, one a line. Passes every address to `on_address`,
 // and every malformed line to `on_malformed`, with its number (from 1) and the
 // error. Skips blanks around an address, empty lines and lines that begin with
-// '#'. An error of `on_address` ends the reading and is returned.
+// '#'. Calls `before_wait` before a read that the lines at hand do not satisfy.
+// An error of `on_address` or `before_wait` ends the reading and is returned.
 // Errors: also DATA_LOSS if the stream breaks.
 absl::Status ReadAddressLines(
     std::istream& lines,
     absl::FunctionRef<absl::Status(const Address&)> on_address,
-    absl::FunctionRef<void(uint64_t line, const absl::Status&)> on_malformed);
+    absl::FunctionRef<void(uint64_t line, const absl::Status&)> on_malformed,
+    absl::FunctionRef<absl::Status()> before_wait = absl::OkStatus);
 
 // The form in which addresses are sent.
 enum class AddressForm {

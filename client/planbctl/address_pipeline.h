@@ -55,11 +55,10 @@ class AddressPipeline {
   AddressPipeline(OpenChannel open, const PipelineOptions& options,
                   std::function<void(const AddressAnswer&)> on_answer);
 
-  // With a batch size of 1 and a depth of 1, waits for the answer.
   // Errors: those of the handle, or of a batch.
   absl::Status Add(const Address& address);
 
-  // Waits for all answers.
+  // Waits for all answers. More addresses may follow.
   absl::Status Finish();
 
  private:

@@ -113,24 +113,26 @@ PipelineOptions OptionsFromFlags() {
 ExitCode LookUpMany(const std::vector<Address>& addresses, bool lines) {
   Printer printer;
   ExitCode code = ExitCode::kOk;
-  PipelineOptions options = OptionsFromFlags();
-  // With a batch of one address, a program that writes to the pipe waits for
-  // each answer.
-  const bool dialogue = lines && options.batch == 1;
-  if (dialogue) options.depth = 1;
-  AddressPipeline pipeline(ChannelsTo(ServerTarget(), WithFlags()).value(),
-                           options, [&](const AddressAnswer& answer) {
-                             printer.Print(answer);
-                             if (dialogue) std::fflush(stdout);
-                           });
+  AddressPipeline pipeline(
+      ChannelsTo(ServerTarget(), WithFlags()).value(), OptionsFromFlags(),
+      [&](const AddressAnswer& answer) { printer.Print(answer); });
   const auto add = [&](const Address& address) {
     return pipeline.Add(address);
   };
   absl::Status status;
   if (lines) {
+    // With a buffer of its own, the stream knows what is at hand.
+    std::ios::sync_with_stdio(false);
     status = ReadAddressLines(
-        std::cin, add, [&](uint64_t line, const absl::Status& why) {
+        std::cin, add,
+        [&](uint64_t line, const absl::Status& why) {
           code = FailUsage(absl::StrCat("stdin:", line, ": ", why.message()));
+        },
+        // The program that writes the lines may wait for their answers.
+        [&] {
+          absl::Status finished = pipeline.Finish();
+          std::fflush(stdout);
+          return finished;
         });
   }
   for (const Address& address : addresses) {
@@ -173,8 +175,8 @@ const RegisteredCommand kLookupCommand({
         "standard input, one a line. Reports malformed lines with their "
         "number and answers the others.\n\nA few addresses use one call; "
         "many addresses, and the standard input, use a stream of batches. "
-        "With --batch=1 each line is answered before the next one is "
-        "read. If the server restarts, planbctl waits for it up to "
+        "What came on the standard input is answered before planbctl waits "
+        "for more. If the server restarts, planbctl waits for it up to "
         "--timeout.\n\nExits with 1 if an address has no route, with 2 if "
         "one is malformed.",
     .flags = {"prefixes", "flow_hash", "batch", "depth"},

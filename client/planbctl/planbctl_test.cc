@@ -231,6 +231,25 @@ TEST_F(PlanbctlTest, JsonIsAFormOfOutput) {
   Fails(2, "lookup --output=xml ::1", "table, json, yaml, csv");
 }
 
+TEST_F(PlanbctlTest, LookupAnswersEachLineBeforeTheNextComes) {
+  const std::string out = Scratch("dialogue");
+  EXPECT_EQ(
+      system(absl::StrCat("bash -c 'coproc client/planbctl/planbctl lookup -\n"
+                          "for address in 10.0.0.1 bad 2001:db8::1; do\n"
+                          "  echo $address >&${COPROC[1]}\n"
+                          "  [[ $address == bad ]] ||\n"
+                          "    read -t 20 -r line <&${COPROC[0]} || exit 1\n"
+                          "  echo \"$line\"\n"
+                          "done' > ",
+                          out)
+                 .c_str()),
+      0);
+  EXPECT_EQ(Slurp(out),
+            "10.0.0.1\tnext hop 6\t10.0.0.0/8\tgeneration 1\n"
+            "10.0.0.1\tnext hop 6\t10.0.0.0/8\tgeneration 1\n"
+            "2001:db8::1\tnext hop 5\t2001:db8::/32\tgeneration 1\n");
+}
+
 TEST_F(PlanbctlTest, LookupReadsLines) {
   for (const char* words : {"lookup", "lookup -", "lookup --batch=1",
                             "lookup --batch=2 --depth=1"}) {

@@ -71,8 +71,6 @@ PLANB_FLAG(routes_partial, server.initial.partial,
 PLANB_FLAG(allow_empty, server.initial.allow_empty,
            "Start also with a file of --routes that has nothing in it: with an "
            "empty table.");
-PLANB_UNSET_FLAG(bool, strict_routes, false,
-                 "What is done without --routes_partial. To be removed.");
 PLANB_FLAG(generate, server.initial.generate_v6,
            "Instead of --routes, start with a synthetic table of so many IPv6 "
            "routes, distributed like those of the Internet.");
@@ -401,8 +399,6 @@ void CheckFlags(CommandLine& line) {
   const uint64_t limit = line.server.tables.table.limits.max_routes;
   wrong(!initial.routes_file.empty() && (v6 > 0 || v4 > 0),
         "--routes and --generate cannot both be given");
-  wrong(absl::GetFlag(FLAGS_strict_routes) && initial.partial,
-        "--strict_routes and --routes_partial cannot both be given");
   wrong(v6 > limit || v4 > limit - v6,
         "cannot generate that many routes: --max_routes' limit is ", limit);
   wrong(line.server.tls.reload_interval <= absl::ZeroDuration(),

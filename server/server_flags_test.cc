@@ -163,9 +163,8 @@ constexpr FlagCase kFlagCases[] = {
 TEST_F(ServerFlags, ValuesReachTheOptions) {
   // Those that exclude others, or are more than their text: see below.
   std::set<std::string> known = {
-      "config",           "insecure",          "lookup_cpus",
-      "peer_gids",        "peer_uids",         "routes",
-      "unix_socket_mode", "unix_socket_owner", "strict_routes"};
+      "config",    "insecure", "lookup_cpus",      "peer_gids",
+      "peer_uids", "routes",   "unix_socket_mode", "unix_socket_owner"};
   for (const FlagCase& each : kFlagCases) {
     Set(each.flag, each.value);
     known.insert(each.flag);

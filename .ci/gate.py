@@ -43,8 +43,9 @@ LONG_CASE_SECONDS = 5
 SHIPPED = ["//...", "-//benchmarks/..."]
 # What parses bytes, shares memory or keeps state. The whole server, the client and
 # exhaustive worlds are in the long run.
-ASAN = ["//lpm/...", "//base/...", "//proto/...", "//server/base/...",
-        "//server/table/...", "//server/store/...", "//server/net:admission_test"]
+ASAN = ["//lpm/...", "//base/...", "//proto/...", "//follow/...",
+        "//server/base/...", "//server/table/...", "//server/store/...",
+        "//server/net:admission_test"]
 # The engine, the RIB and publication: all that shares state between threads and can be
 # compiled for TSan as a whole. table_test has servers that follow one another through a
 # log in memory, etcd_store_test some that do through a real etcd. gRPC and abseil come

@@ -26,7 +26,7 @@ for folder in client/planbctl/proto proto third_party/{etcd,googleapis} \
 done
 
 mapfile -t sources < <(
-  git ls-files '*.h' '*.cc' | grep -E '^(base|client|lpm|proto|server)/' |
+  git ls-files '*.h' '*.cc' | grep -E '^(base|client|follow|lpm|proto|server)/' |
     grep -vE '_test\.cc$|/testing/|_fuzz(_main|er)?\.cc$')
 if (($# > 0)); then
   files=("$@")

@@ -13,7 +13,7 @@
 # Generated headers are those of the last build.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-rooms=('base/*.cc' 'client/*.cc' 'lpm/*.cc' 'proto/wire/*.cc' 'server/*.cc')
+rooms=('base/*.cc' 'client/*.cc' 'follow/*.cc' 'lpm/*.cc' 'proto/wire/*.cc' 'server/*.cc')
 
 changed() {
   local base=${PLANB_BASE:-$(git merge-base HEAD origin/main 2>/dev/null || true)}

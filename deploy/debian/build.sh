@@ -17,7 +17,7 @@ folder=$(mkdir -p "$1" && cd "$1" && pwd)
 cd "$here/../.."
 version=$(< VERSION)-${PLANB_DEB_REVISION:-1}
 # What libplanb-dev has.
-readonly LIBRARIES=(//client //proto/wire //proto:planb_v1 //lpm/table //lpm/fib
+readonly LIBRARIES=(//client //follow //proto/wire //proto:planb_v1 //lpm/table //lpm/fib
   //lpm/routes //lpm/kernels //lpm //base //base:openssl //third_party/googleapis:rpc)
 
 work=$(mktemp -d /tmp/planb_deb.XXXXXX)

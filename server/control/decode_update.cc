@@ -11,11 +11,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/utf8.h"
+#include "follow/convert.h"
 #include "lpm/routes/table_digest.h"
 #include "proto/wire/fields.h"
 #include "proto/wire/packed_changes.h"
 #include "server/base/error.h"
-#include "server/table/convert.h"
 
 namespace planb::server {
 namespace {

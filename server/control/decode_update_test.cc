@@ -12,8 +12,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "follow/convert.h"
 #include "server/base/error.h"
-#include "server/table/convert.h"
 
 namespace planb::server {
 namespace {

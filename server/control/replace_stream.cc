@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "follow/convert.h"
 #include "lpm/io/table_file.h"
 #include "lpm/routes/table_digest.h"
 #include "server/base/decoded_size.h"
@@ -18,7 +19,6 @@
 #include "server/base/malloc_trim.h"
 #include "server/control/decode_update.h"
 #include "server/control/table_service.h"
-#include "server/table/convert.h"
 
 namespace planb::server {
 namespace {

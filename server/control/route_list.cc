@@ -12,10 +12,10 @@
 #include <utility>
 #include <vector>
 
+#include "follow/convert.h"
 #include "lpm/io/table_file.h"
 #include "server/base/error.h"
 #include "server/control/table_service.h"
-#include "server/table/convert.h"
 
 namespace planb::server {
 namespace {

@@ -10,9 +10,9 @@
 #include <utility>
 
 #include "base/monotonic_time.h"
+#include "follow/convert.h"
 #include "server/base/error.h"
 #include "server/control/table_service.h"
-#include "server/table/convert.h"
 
 namespace planb::server {
 namespace {

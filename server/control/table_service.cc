@@ -12,10 +12,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "follow/convert.h"
 #include "server/base/decoded_size.h"
 #include "server/base/error.h"
 #include "server/control/decode_update.h"
-#include "server/table/convert.h"
 
 namespace planb::server {
 using google::protobuf::Arena;

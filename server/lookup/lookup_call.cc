@@ -9,10 +9,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "base/published.h"
+#include "follow/convert.h"
 #include "server/base/decoded_size.h"
 #include "server/base/error.h"
 #include "server/base/grpc_time.h"
-#include "server/table/convert.h"
 
 namespace planb::server {
 namespace {

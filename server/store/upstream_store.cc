@@ -12,12 +12,12 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "base/mutex.h"
+#include "follow/convert.h"
 #include "lpm/routes/table_digest.h"
 #include "server/base/error.h"
 #include "server/base/grpc_time.h"
 #include "server/base/log.h"
 #include "server/base/periodic.h"
-#include "server/table/convert.h"
 
 namespace planb::server {
 namespace {

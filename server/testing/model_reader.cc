@@ -8,9 +8,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "follow/convert.h"
 #include "lpm/io/table_file.h"
 #include "lpm/routes/table_digest.h"
-#include "server/table/convert.h"
 #include "server/testing/model_clients.h"
 
 namespace planb::server {

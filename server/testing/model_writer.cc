@@ -5,10 +5,10 @@
 #include "absl/base/internal/raw_logging.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "follow/convert.h"
 #include "lpm/io/table_file.h"
 #include "lpm/routes/table_digest.h"
 #include "proto/wire/packed_changes.h"
-#include "server/table/convert.h"
 #include "server/testing/model_clients.h"
 
 namespace planb::server {

@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
+#include "follow/convert.h"
 #include "lpm/routes/table_digest.h"
-#include "server/table/convert.h"
 #include "server/testing/control_calls.h"
 
 namespace planb::server {

@@ -12,8 +12,8 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "follow/convert.h"
 #include "lpm/routes/table_digest.h"
-#include "server/table/convert.h"
 #include "server/testing/http_get.h"
 
 namespace planb::server {

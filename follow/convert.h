@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Conversions between messages of the contract and the server's types.
+// Conversions between messages of the contract and the values of lpm/.
 
-#ifndef PLANB_SERVER_TABLE_CONVERT_H_
-#define PLANB_SERVER_TABLE_CONVERT_H_
+#ifndef PLANB_FOLLOW_CONVERT_H_
+#define PLANB_FOLLOW_CONVERT_H_
 
 #include "absl/status/statusor.h"
 #include "lpm/prefix.h"
 #include "planb/v1/route_lookup.pb.h"
 #include "planb/v1/types.pb.h"
 
-namespace planb::server {
+namespace planb {
 
 // Errors: INVALID_ARGUMENT without a field path, which the caller adds.
 absl::StatusOr<Address> DecodeAddress(const v1::Address& address);
@@ -23,6 +23,6 @@ void Encode(const NextHop& next_hop, v1::NextHop& out);
 void Encode(const NextHopGroup& group, v1::NextHopGroup& out);
 void Encode(const Route& route, v1::Route& out);
 
-}  // namespace planb::server
+}  // namespace planb
 
-#endif  // PLANB_SERVER_TABLE_CONVERT_H_
+#endif  // PLANB_FOLLOW_CONVERT_H_

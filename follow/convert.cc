@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "server/table/convert.h"
+#include "follow/convert.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -11,7 +11,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 
-namespace planb::server {
+namespace planb {
 namespace {
 
 using absl::InvalidArgumentError;
@@ -146,4 +146,4 @@ void Encode(const NextHopGroup& group, v1::NextHopGroup& out) {
   }
 }
 
-}  // namespace planb::server
+}  // namespace planb

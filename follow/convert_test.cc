@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "server/table/convert.h"
+#include "follow/convert.h"
 
 #include <gtest/gtest.h>
 
-#include "server/base/error.h"
+#include <string>
+#include <utility>
 
-namespace planb::server {
+namespace planb {
 namespace {
 
 v1::Prefix Text(const char* text) {
@@ -77,4 +78,4 @@ TEST(DecodeNextHop, RoundTripsAndRefuses) {
 }
 
 }  // namespace
-}  // namespace planb::server
+}  // namespace planb

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What every call needs: errors as absl::Status, conversions between the values
-// of lpm/ and protobuf messages, retries, and calls with a deadline.
+// What every call needs: errors as absl::Status, conversions of messages
+// (follow/convert.h), retries, and calls with a deadline.
 //
 // A gRPC error carries its reason and the wrong fields in a binary trailer. The
 // status message contains them as text,
@@ -29,10 +29,9 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "base/monotonic_time.h"
-#include "lpm/prefix.h"
+#include "follow/convert.h"
 #include "planb/v1/route_lookup.pb.h"
 #include "planb/v1/route_table.pb.h"
-#include "planb/v1/types.pb.h"
 #include "proto/wire/packed_changes.h"
 
 namespace planb::client {
@@ -58,47 +57,13 @@ std::string ErrorReason(const absl::Status& status);
 // none if waiting does not help.
 std::optional<absl::Duration> RetryDelay(const absl::Status& status);
 
-// Conversions between the values of lpm/ and protobuf messages. Prefixes are in
-// the packed form.
-v1::Prefix ToProto(const Prefix& prefix);
-v1::NextHop ToProto(const NextHop& next_hop);
-v1::NextHopGroup ToProto(const NextHopGroup& group);
-v1::Route ToProto(const Route& route);
-
-// The change that makes this the route of its prefix; with kNoRoute, the change
-// that withdraws the prefix.
-v1::RouteUpdate ToUpdate(const Route& route);
-
-// Appends the same change in packed form, which the server reads faster, to
-// `batch`, an UpdateRoutesRequest or StreamUpdatesRequest. A server of version
-// 0.8 or older ignores packed changes.
-template <typename Batch>
-void AddPacked(const Route& route, Batch& batch) {
-  wire::AddPackedChange(
-      {.address = route.prefix.address().ToPacked(),
-       .length = static_cast<uint8_t>(route.prefix.length()),
-       .op = static_cast<uint8_t>(route.next_hop == kNoRoute
-                                      ? v1::RouteUpdate::OP_DELETE
-                                      : v1::RouteUpdate::OP_UPSERT),
-       .next_hop = route.next_hop},
-      batch);
-}
-
 // The entries of all lists of a batch. A batch costs one credit more.
 using wire::CountEntries;
 
-// Errors: INVALID_ARGUMENT, naming the defect, unless `prefix` is the packed
-// form of a well-formed prefix.
-absl::StatusOr<Prefix> FromProto(const v1::Prefix& prefix);
-
-// Errors: INVALID_ARGUMENT for a gateway of a wrong size.
-absl::StatusOr<NextHop> FromProto(const v1::NextHop& next_hop);
-
-// Every message is a valid group. Weights of 0 become 1.
-NextHopGroup FromProto(const v1::NextHopGroup& group);
-
-// Errors: INVALID_ARGUMENT for a malformed prefix or an invalid next hop.
-absl::StatusOr<Route> FromProto(const v1::Route& route);
+using planb::AddPacked;
+using planb::FromProto;
+using planb::ToProto;
+using planb::ToUpdate;
 
 // The wait before the next attempt doubles each time, up to a bound. Jitter
 // keeps the clients of a restarted server from returning all at once.

@@ -58,8 +58,10 @@ absl::Status Append(const v1::WatchRoutesResponse& message,
     }
     to.next_hops.push_back(*next_hop);
   }
-  for (const v1::NextHopGroup& group : message.groups()) {
-    to.groups.push_back(FromProto(group));
+  for (const v1::NextHopGroup& object : message.groups()) {
+    const auto group = FromProto(object);
+    if (!group.ok()) return Refuse("a malformed group", message.generation());
+    to.groups.push_back(*group);
   }
   to.deleted_next_hops.insert(to.deleted_next_hops.end(),
                               message.deleted_next_hop_ids().begin(),

@@ -80,8 +80,13 @@ absl::StatusOr<NextHopList> TableClient::ListNextHops(const std::string& table,
       }
       list.next_hops.push_back(*next_hop);
     }
-    for (const v1::NextHopGroup& group : chunk.groups()) {
-      list.groups.push_back(FromProto(group));
+    for (const v1::NextHopGroup& message : chunk.groups()) {
+      const auto group = FromProto(message);
+      if (!group.ok()) {
+        return BrokenContract(
+            absl::StrCat("a malformed group: ", group.status().message()));
+      }
+      list.groups.push_back(*group);
     }
     return CheckGeneration(chunk.generation(), generation);
   };

@@ -34,18 +34,7 @@ absl::Status CheckId(NextHopId id, absl::string_view name) {
 
 }  // namespace
 
-absl::StatusOr<Address> DecodeAddress(const v1::Address& address) {
-  switch (address.form_case()) {
-    case v1::Address::kPacked:
-      return Address::FromPacked(address.packed());
-    case v1::Address::kText:
-      return Address::Parse(address.text());
-    default:
-      return InvalidArgumentError("needs `packed` or `text`");
-  }
-}
-
-absl::StatusOr<Prefix> DecodePrefix(const v1::Prefix& prefix) {
+absl::StatusOr<Prefix> FromProto(const v1::Prefix& prefix) {
   if (!prefix.text().empty()) {
     if (!prefix.address().empty() || prefix.length() != 0) {
       return InvalidArgumentError(
@@ -63,7 +52,15 @@ absl::StatusOr<Prefix> DecodePrefix(const v1::Prefix& prefix) {
   return Prefix::Create(*address, static_cast<int>(prefix.length()));
 }
 
-absl::StatusOr<NextHop> DecodeNextHop(const v1::NextHop& next_hop) {
+absl::StatusOr<Route> FromProto(const v1::Route& route) {
+  const absl::StatusOr<Prefix> prefix = FromProto(route.prefix());
+  if (!prefix.ok()) return prefix.status();
+  absl::Status status = CheckId(route.next_hop_id(), "next_hop_id");
+  if (!status.ok()) return status;
+  return Route{*prefix, route.next_hop_id()};
+}
+
+absl::StatusOr<NextHop> FromProto(const v1::NextHop& next_hop) {
   NextHop decoded = {.id = next_hop.id(),
                      .gateway = std::nullopt,
                      .interface = next_hop.interface(),
@@ -84,7 +81,7 @@ absl::StatusOr<NextHop> DecodeNextHop(const v1::NextHop& next_hop) {
   return decoded;
 }
 
-absl::StatusOr<NextHopGroup> DecodeGroup(const v1::NextHopGroup& group) {
+absl::StatusOr<NextHopGroup> FromProto(const v1::NextHopGroup& group) {
   NextHopGroup decoded = {
       .id = group.id(), .members = {}, .label = group.label()};
   absl::Status status = CheckId(group.id(), "id");
@@ -116,34 +113,63 @@ absl::StatusOr<NextHopGroup> DecodeGroup(const v1::NextHopGroup& group) {
   return decoded;
 }
 
-void Encode(const Prefix& prefix, v1::Prefix& out) {
+void ToProto(const Prefix& prefix, v1::Prefix& out) {
   out.set_address(prefix.address().ToPacked());
   out.set_length(static_cast<uint32_t>(prefix.length()));
 }
 
-void Encode(const NextHop& next_hop, v1::NextHop& out) {
-  out.set_id(next_hop.id);
-  if (next_hop.gateway.has_value()) {
-    out.set_gateway(next_hop.gateway->ToPacked());
-  }
-  out.set_interface(next_hop.interface);
-  out.set_weight(next_hop.weight);
-  out.set_label(next_hop.label);
-}
-
-void Encode(const Route& route, v1::Route& out) {
-  Encode(route.prefix, *out.mutable_prefix());
+void ToProto(const Route& route, v1::Route& out) {
+  ToProto(route.prefix, *out.mutable_prefix());
   out.set_next_hop_id(route.next_hop);
 }
 
-void Encode(const NextHopGroup& group, v1::NextHopGroup& out) {
-  out.set_id(group.id);
-  out.set_label(group.label);
-  for (const NextHopGroup::Member& member : group.members) {
-    v1::NextHopGroup::Member& encoded = *out.add_members();
-    encoded.set_next_hop_id(member.next_hop);
-    encoded.set_weight(member.weight);
+void ToProto(const Route& route, v1::RouteUpdate& out) {
+  out.set_op(route.next_hop == kNoRoute ? v1::RouteUpdate::OP_DELETE
+                                        : v1::RouteUpdate::OP_UPSERT);
+  ToProto(route.prefix, *out.mutable_prefix());
+  out.set_next_hop_id(route.next_hop);
+}
+
+v1::Prefix ToProto(const Prefix& prefix) {
+  v1::Prefix message;
+  ToProto(prefix, message);
+  return message;
+}
+
+v1::Route ToProto(const Route& route) {
+  v1::Route message;
+  ToProto(route, message);
+  return message;
+}
+
+v1::RouteUpdate ToUpdate(const Route& route) {
+  v1::RouteUpdate message;
+  ToProto(route, message);
+  return message;
+}
+
+v1::NextHop ToProto(const NextHop& next_hop) {
+  v1::NextHop message;
+  message.set_id(next_hop.id);
+  if (next_hop.gateway.has_value()) {
+    message.set_gateway(next_hop.gateway->ToPacked());
   }
+  message.set_interface(next_hop.interface);
+  message.set_weight(next_hop.weight);
+  message.set_label(next_hop.label);
+  return message;
+}
+
+v1::NextHopGroup ToProto(const NextHopGroup& group) {
+  v1::NextHopGroup message;
+  message.set_id(group.id);
+  message.set_label(group.label);
+  for (const NextHopGroup::Member& member : group.members) {
+    v1::NextHopGroup::Member& to = *message.add_members();
+    to.set_next_hop_id(member.next_hop);
+    to.set_weight(member.weight);
+  }
+  return message;
 }
 
 }  // namespace planb

@@ -128,7 +128,7 @@ absl::Status CheckPrintable(absl::string_view name, absl::string_view text) {
 
 // Refuses a gateway 0.0.0.0 or ::, also only here.
 absl::StatusOr<NextHop> DecodeNewNextHop(const v1::NextHop& message) {
-  absl::StatusOr<NextHop> next_hop = DecodeNextHop(message);
+  absl::StatusOr<NextHop> next_hop = FromProto(message);
   if (!next_hop.ok()) return next_hop;
   absl::Status texts;
   NextHop::ForEachField(*next_hop, [&](const char* name, const auto& field) {
@@ -147,7 +147,7 @@ absl::StatusOr<NextHop> DecodeNewNextHop(const v1::NextHop& message) {
 absl::StatusOr<NextHopGroup> DecodeNewGroup(const v1::NextHopGroup& message) {
   const absl::Status text = CheckPrintable("label", message.label());
   if (!text.ok()) return text;
-  absl::StatusOr<NextHopGroup> group = DecodeGroup(message);
+  absl::StatusOr<NextHopGroup> group = FromProto(message);
   // 0 is for the table, which knows the next hops.
   for (size_t i = 0; group.ok() && i < group->members.size(); ++i) {
     group->members[i].weight = message.members(static_cast<int>(i)).weight();
@@ -263,7 +263,7 @@ absl::StatusOr<UpdateBatch> DecodeChanges(const Request& request,
   for (int i = 0; i < request.updates_size(); ++i) {
     const v1::RouteUpdate& update = request.updates(i);
     AddChange(
-        update.op(), DecodePrefix(update.prefix()), update.next_hop_id(),
+        update.op(), FromProto(update.prefix()), update.next_hop_id(),
         [i] { return absl::StrCat("updates[", i, "]"); }, batch, violations);
   }
   AddPacked(v6, batch, violations);
@@ -367,17 +367,8 @@ absl::Status AppendReplacement(const v1::ReplaceRoutesRequest& request,
                                UpdateBatch& batch) {
   Violations violations;
   DecodeObjects(request.next_hops(), request.groups(), batch, violations);
-  const auto decode_route =
-      [](const v1::Route& route) -> absl::StatusOr<Route> {
-    const absl::StatusOr<Prefix> prefix = DecodePrefix(route.prefix());
-    if (!prefix.ok()) return prefix.status();
-    if (!IsNextHop(route.next_hop_id())) {
-      return InvalidArgumentError(
-          absl::StrCat("next_hop_id ", NotANextHop(route.next_hop_id())));
-    }
-    return Route{*prefix, route.next_hop_id()};
-  };
-  DecodeList(request.routes(), "routes", "ROUTE_INVALID", decode_route,
+  const auto decode = [](const v1::Route& route) { return FromProto(route); };
+  DecodeList(request.routes(), "routes", "ROUTE_INVALID", decode,
              *batch.replacement, violations);
   return violations.ToStatus();
 }

@@ -269,7 +269,7 @@ TEST(DecodeUpdate, TheUnspecifiedAddressIsNoGateway) {
     expect(DecodeUpdate(routes, 9).status(), "next_hops[1]");
     expect(AppendReplacement(replacement, batch), "next_hops[1]");
     // One of a store stays.
-    EXPECT_TRUE(DecodeNextHop(request.upserts(1)).ok());
+    EXPECT_TRUE(FromProto(request.upserts(1)).ok());
   }
 }
 

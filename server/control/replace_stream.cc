@@ -193,17 +193,13 @@ class SnapshotSink final : public TableFileSink {
   absl::Status OnNextHop(const NextHop& next_hop) override {
     objects_.Add(next_hop);
     // The same rules hold as for a next hop in a message.
-    v1::NextHop message;
-    Encode(next_hop, message);
-    const absl::StatusOr<NextHop> valid = DecodeNextHop(message);
+    const absl::StatusOr<NextHop> valid = FromProto(ToProto(next_hop));
     if (valid.ok()) to_.batch().next_hops.push_back(*valid);
     return valid.status();
   }
   absl::Status OnGroup(const NextHopGroup& group) override {
     objects_.Add(group);
-    v1::NextHopGroup message;
-    Encode(group, message);
-    const absl::StatusOr<NextHopGroup> valid = DecodeGroup(message);
+    const absl::StatusOr<NextHopGroup> valid = FromProto(ToProto(group));
     if (valid.ok()) to_.batch().groups.push_back(*valid);
     return valid.status();
   }

@@ -115,7 +115,7 @@ absl::Status SendRoutes(ControlContext& context,
   if (!match.ok()) return match;
   Prefix prefix;
   if (request.match() != v1::ListRoutesRequest::MATCH_UNSPECIFIED) {
-    const absl::StatusOr<Prefix> decoded = DecodePrefix(request.prefix());
+    const absl::StatusOr<Prefix> decoded = FromProto(request.prefix());
     if (!decoded.ok()) {
       return FieldError(absl::StatusCode::kInvalidArgument, "PREFIX_INVALID",
                         "prefix", decoded.status().message());
@@ -130,7 +130,7 @@ absl::Status SendRoutes(ControlContext& context,
             route.next_hop != request.next_hop_id()) {
           return true;
         }
-        Encode(route, *writer.chunk().add_routes());
+        ToProto(route, *writer.chunk().add_routes());
         return writer.chunk().routes_size() < kRoutesPerChunk || writer.Write();
       });
   return done ? writer.Finish(writer.chunk().routes().empty()) : ClientGone();
@@ -147,14 +147,14 @@ absl::Status SendNextHops(ControlContext& context,
   const Pinned pinned(*(*table)->Read());
   ChunkWriter writer(pinned.generation, out);
   for (const NextHop& next_hop : pinned.next_hops.next_hops()) {
-    Encode(next_hop, *writer.chunk().add_next_hops());
+    *writer.chunk().add_next_hops() = ToProto(next_hop);
     if (writer.chunk().next_hops_size() == kNextHopsPerChunk &&
         !writer.Write()) {
       return ClientGone();
     }
   }
   for (const NextHopGroup& group : pinned.next_hops.groups()) {
-    Encode(group, *writer.chunk().add_groups());
+    *writer.chunk().add_groups() = ToProto(group);
     if (writer.chunk().groups_size() == kGroupsPerChunk && !writer.Write()) {
       return ClientGone();
     }

@@ -26,13 +26,6 @@ constexpr absl::Duration kCancelPollInterval = absl::Milliseconds(500);
 // How often a watch that needs the whole table asks for its turn.
 constexpr absl::Duration kTurnPause = absl::Milliseconds(10);
 
-void EncodeChange(const Route& route, v1::RouteUpdate& update) {
-  update.set_op(route.next_hop == kNoRoute ? v1::RouteUpdate::OP_DELETE
-                                           : v1::RouteUpdate::OP_UPSERT);
-  Encode(route.prefix, *update.mutable_prefix());
-  update.set_next_hop_id(route.next_hop);
-}
-
 // Sends one generation in as many messages as needed.
 class GenerationSender {
  public:
@@ -46,7 +39,7 @@ class GenerationSender {
   bool AddNextHops(const NextHops& next_hops) {
     return Each(next_hops, kObjectsPerMessage,
                 [](const NextHop& next_hop, v1::WatchRoutesResponse& message) {
-                  Encode(next_hop, *message.add_next_hops());
+                  *message.add_next_hops() = ToProto(next_hop);
                 });
   }
   template <typename Groups>
@@ -54,14 +47,14 @@ class GenerationSender {
     return Each(
         groups, kObjectsPerMessage / 10,
         [](const NextHopGroup& group, v1::WatchRoutesResponse& message) {
-          Encode(group, *message.add_groups());
+          *message.add_groups() = ToProto(group);
         });
   }
   template <typename Routes>
   bool AddRoutes(const Routes& routes) {
     return Each(routes, kRoutesPerMessage,
                 [](const Route& route, v1::WatchRoutesResponse& message) {
-                  EncodeChange(route, *message.add_updates());
+                  ToProto(route, *message.add_updates());
                 });
   }
   bool AddDeleted(const Delta& delta) {

@@ -127,23 +127,23 @@ absl::Status Explain(const Snapshot& snapshot, const Kernel& kernel,
   const RouteSet& routes = snapshot.routes().of(address->family());
   for (std::optional<Route> match = routes.Match(*address); match.has_value();
        match = routes.Cover(match->prefix)) {
-    Encode(*match, *response.add_matches());
+    ToProto(*match, *response.add_matches());
   }
   // From the FIB, not from the list: a difference between them would show here.
   const NextHopId id = snapshot.fib(address->family()).Lookup(*address, kernel);
   response.set_next_hop_id(id);
   const NextHopSet& next_hops = snapshot.next_hops();
   if (const NextHop* const next_hop = next_hops.Find(id)) {
-    Encode(*next_hop, *response.mutable_next_hop());
+    *response.mutable_next_hop() = ToProto(*next_hop);
   }
   const NextHopGroup* const group = next_hops.FindGroup(id);
   if (group == nullptr) return absl::OkStatus();
-  Encode(*group, *response.mutable_group());
+  *response.mutable_group() = ToProto(*group);
   if (!request.has_flow_hash()) return absl::OkStatus();
   const NextHopId member = snapshot.groups().Choose(id, request.flow_hash());
   response.set_member_id(member);
   if (const NextHop* const next_hop = next_hops.Find(member)) {
-    Encode(*next_hop, *response.mutable_member());
+    *response.mutable_member() = ToProto(*next_hop);
   }
   return absl::OkStatus();
 }
@@ -306,7 +306,7 @@ grpc::Status TableService::GetRoute(const v1::GetRouteRequest& request,
                                     v1::Route& response) {
   const absl::StatusOr<TableRef> table = context_.tables.Find(request.table());
   if (!table.ok()) return ToGrpc(table.status());
-  const absl::StatusOr<Prefix> prefix = DecodePrefix(request.prefix());
+  const absl::StatusOr<Prefix> prefix = FromProto(request.prefix());
   if (!prefix.ok()) {
     return ToGrpc(FieldError(absl::StatusCode::kInvalidArgument,
                              "PREFIX_INVALID", "prefix",
@@ -319,7 +319,7 @@ grpc::Status TableService::GetRoute(const v1::GetRouteRequest& request,
         FieldError(absl::StatusCode::kNotFound, "ROUTE_NOT_FOUND", "prefix",
                    absl::StrCat(prefix->ToString(), " has no route")));
   }
-  Encode(Route{*prefix, next_hop}, response);
+  ToProto(Route{*prefix, next_hop}, response);
   return grpc::Status::OK;
 }
 

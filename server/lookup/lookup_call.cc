@@ -65,6 +65,21 @@ absl::Status ParseLookup(grpc::ByteBuffer& bytes, size_t limit,
   return parsed;
 }
 
+namespace {
+
+absl::StatusOr<Address> DecodeAddress(const v1::Address& address) {
+  switch (address.form_case()) {
+    case v1::Address::kPacked:
+      return Address::FromPacked(address.packed());
+    case v1::Address::kText:
+      return Address::Parse(address.text());
+    default:
+      return absl::InvalidArgumentError("needs `packed` or `text`");
+  }
+}
+
+}  // namespace
+
 absl::StatusOr<std::vector<Address>> TakeAddresses(v1::LookupRequest& request) {
   google::protobuf::RepeatedPtrField<v1::Address> from;
   from.Swap(request.mutable_addresses());
@@ -107,8 +122,8 @@ size_t AnswerLookup(const Snapshot& snapshot, const Kernel& kernel,
     misses += id == kNoRoute ? 1 : 0;
     result.set_next_hop_id(id);
     if (request.want_prefix() && id != kNoRoute) {
-      Encode(MatchedPrefix(snapshot, kernel, address),
-             *result.mutable_prefix());
+      ToProto(MatchedPrefix(snapshot, kernel, address),
+              *result.mutable_prefix());
     }
     NextHopId taken = id;
     if (request.flow_hashes_size() > 0) {
@@ -117,7 +132,7 @@ size_t AnswerLookup(const Snapshot& snapshot, const Kernel& kernel,
     }
     if (request.want_next_hop()) {
       const NextHop* const next_hop = snapshot.FindNextHop(taken);
-      if (next_hop != nullptr) Encode(*next_hop, *result.mutable_next_hop());
+      if (next_hop != nullptr) *result.mutable_next_hop() = ToProto(*next_hop);
     }
   }
   return misses;

@@ -44,7 +44,7 @@ bool IsBookmark(const Message& message) {
 // Adds what a message has to a delta. Errors: INVALID_ARGUMENT.
 absl::Status Add(const Message& message, Delta& delta) {
   for (const v1::RouteUpdate& update : message.updates()) {
-    const auto prefix = DecodePrefix(update.prefix());
+    const auto prefix = FromProto(update.prefix());
     if (!prefix.ok()) return prefix.status();
     if (update.next_hop_id() == kUndecided) {
       return absl::InvalidArgumentError(
@@ -54,12 +54,12 @@ absl::Status Add(const Message& message, Delta& delta) {
     delta.routes.push_back({*prefix, update.next_hop_id()});
   }
   for (const v1::NextHop& each : message.next_hops()) {
-    auto next_hop = DecodeNextHop(each);
+    auto next_hop = FromProto(each);
     if (!next_hop.ok()) return next_hop.status();
     delta.next_hops.push_back(*std::move(next_hop));
   }
   for (const v1::NextHopGroup& each : message.groups()) {
-    auto group = DecodeGroup(each);
+    auto group = FromProto(each);
     if (!group.ok()) return group.status();
     delta.groups.push_back(*std::move(group));
   }

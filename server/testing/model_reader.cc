@@ -36,10 +36,6 @@ v1::BatchLookupRequest AllProbes() {
   return request;
 }
 
-Route DecodeRoute(const v1::Route& route) {
-  return {DecodePrefix(route.prefix()).value(), route.next_hop_id()};
-}
-
 WatchCall::Message Decode(const v1::WatchRoutesResponse& response) {
   WatchCall::Message message;
   message.at = Now();
@@ -49,13 +45,13 @@ WatchCall::Message Decode(const v1::WatchRoutesResponse& response) {
   delta.digest = response.digest();
   for (const v1::RouteUpdate& update : response.updates()) {
     delta.routes.push_back(
-        {DecodePrefix(update.prefix()).value(), update.next_hop_id()});
+        {FromProto(update.prefix()).value(), update.next_hop_id()});
   }
   for (const v1::NextHop& next_hop : response.next_hops()) {
-    delta.next_hops.push_back(DecodeNextHop(next_hop).value());
+    delta.next_hops.push_back(FromProto(next_hop).value());
   }
   for (const v1::NextHopGroup& group : response.groups()) {
-    delta.groups.push_back(DecodeGroup(group).value());
+    delta.groups.push_back(FromProto(group).value());
   }
   delta.deleted_next_hops.assign(response.deleted_next_hop_ids().begin(),
                                  response.deleted_next_hop_ids().end());
@@ -215,7 +211,7 @@ void ModelReader::GetRoute() {
   call.prefix = WorldPrefixes()[Below(random_, WorldPrefixes().size())];
   v1::GetRouteRequest request;
   request.set_table(run_.table);
-  Encode(call.prefix, *request.mutable_prefix());
+  ToProto(call.prefix, *request.mutable_prefix());
   grpc::ClientContext context;
   Limit(context, milliseconds(1000));
   v1::Route response;
@@ -248,7 +244,7 @@ void ModelReader::Explain() {
   call.generation = response.generation();
   call.next_hop = response.next_hop_id();
   for (const v1::Route& route : response.matches()) {
-    call.matches.push_back(DecodeRoute(route));
+    call.matches.push_back(FromProto(route).value());
   }
   run_.Add(number_, &ModelHistory::explains, std::move(call));
 }
@@ -267,7 +263,7 @@ bool ModelReader::List(ListCall& call) {
     }
     call.generation = response.generation();
     for (const v1::Route& route : response.routes()) {
-      call.routes.push_back(DecodeRoute(route));
+      call.routes.push_back(FromProto(route).value());
     }
   }
   const grpc::Status status = stream->Finish();
@@ -290,10 +286,10 @@ void ModelReader::Objects() {
   while (stream->Read(&response)) {
     call.generation = response.generation();
     for (const v1::NextHop& next_hop : response.next_hops()) {
-      call.next_hops.push_back(DecodeNextHop(next_hop).value());
+      call.next_hops.push_back(FromProto(next_hop).value());
     }
     for (const v1::NextHopGroup& group : response.groups()) {
-      call.groups.push_back(DecodeGroup(group).value());
+      call.groups.push_back(FromProto(group).value());
     }
   }
   const grpc::Status status = stream->Finish();

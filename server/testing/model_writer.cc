@@ -45,11 +45,13 @@ void FillChanges(const WriteCall& call, Request& request) {
     }
     v1::RouteUpdate& update = *request.add_updates();
     update.set_op(kOps[static_cast<int>(change.op)]);
-    Encode(change.prefix, *update.mutable_prefix());
+    ToProto(change.prefix, *update.mutable_prefix());
     update.set_next_hop_id(change.next_hop);
   }
-  for (const NextHop& n : batch.next_hops) Encode(n, *request.add_next_hops());
-  for (const NextHopGroup& g : batch.groups) Encode(g, *request.add_groups());
+  for (const NextHop& n : batch.next_hops) {
+    *request.add_next_hops() = ToProto(n);
+  }
+  for (const NextHopGroup& g : batch.groups) *request.add_groups() = ToProto(g);
   request.set_request_id(batch.request_id);
   request.set_require_next_hops(batch.require_next_hops);
 }
@@ -143,9 +145,11 @@ grpc::Status SendWrite(v1::RouteTable::Stub& stub, grpc::ClientContext& context,
   }
   if (call.kind == Kind::kNextHops) {
     v1::UpdateNextHopsRequest request;
-    for (const NextHop& n : batch.next_hops) Encode(n, *request.add_upserts());
+    for (const NextHop& n : batch.next_hops) {
+      *request.add_upserts() = ToProto(n);
+    }
     for (const NextHopGroup& g : batch.groups) {
-      Encode(g, *request.add_group_upserts());
+      *request.add_group_upserts() = ToProto(g);
     }
     for (NextHopId id : batch.deleted_next_hops) request.add_delete_ids(id);
     for (NextHopId id : batch.deleted_groups) request.add_delete_group_ids(id);
@@ -182,7 +186,7 @@ grpc::Status SendWrite(v1::RouteTable::Stub& stub, grpc::ClientContext& context,
   const auto size = static_cast<size_t>(4 + call.begin % 4);
   size_t left = batch.replacement->size();
   for (const Route& route : *batch.replacement) {
-    Encode(route, *request.add_routes());
+    ToProto(route, *request.add_routes());
     if (--left % size != 0 || left == 0) continue;
     if (!stream->Write(request)) break;
     request.Clear();

@@ -77,10 +77,10 @@ class Replica {
       Set(prefix, update.next_hop_id());
     }
     for (uint32_t id : message.deleted_next_hop_ids()) {
-      Erase(id, DecodeNextHop, next_hops_);
+      Erase(id, next_hops_);
     }
     for (uint32_t id : message.deleted_group_ids()) {
-      Erase(id, DecodeGroup, groups_);
+      Erase(id, groups_);
     }
     if (!message.generation_complete()) {
       ++splits_;
@@ -132,23 +132,23 @@ class Replica {
   template <typename Message>
   void SetObjects(const Message& message) {
     for (const v1::NextHop& hop : message.next_hops()) {
-      Erase(hop.id(), DecodeNextHop, next_hops_);
-      digest_.Add(DecodeNextHop(hop).value());
+      Erase(hop.id(), next_hops_);
+      digest_.Add(FromProto(hop).value());
       next_hops_[hop.id()] = hop;
     }
     for (const v1::NextHopGroup& group : message.groups()) {
-      Erase(group.id(), DecodeGroup, groups_);
-      digest_.Add(DecodeGroup(group).value());
+      Erase(group.id(), groups_);
+      digest_.Add(FromProto(group).value());
       groups_[group.id()] = group;
     }
   }
 
   // Erases the object of `id`, if there is one.
-  template <typename Decode, typename Object>
-  void Erase(uint32_t id, Decode decode, std::map<uint32_t, Object>& objects) {
+  template <typename Object>
+  void Erase(uint32_t id, std::map<uint32_t, Object>& objects) {
     const auto it = objects.find(id);
     if (it == objects.end()) return;
-    digest_.Remove(decode(it->second).value());
+    digest_.Remove(FromProto(it->second).value());
     objects.erase(it);
   }
 

@@ -95,7 +95,7 @@ Listed StoredServer::List() const {
   while (reader->Read(&chunk)) {
     listed.generation = chunk.generation();
     for (const v1::Route& route : chunk.routes()) {
-      const absl::StatusOr<Prefix> prefix = DecodePrefix(route.prefix());
+      const absl::StatusOr<Prefix> prefix = FromProto(route.prefix());
       EXPECT_TRUE(prefix.ok()) << prefix.status();
       if (!prefix.ok()) continue;
       digest.Add(Route{*prefix, route.next_hop_id()});
@@ -112,10 +112,10 @@ Listed StoredServer::List() const {
   while (objects->Read(&some)) {
     EXPECT_EQ(some.generation(), listed.generation);
     for (const v1::NextHop& next_hop : some.next_hops()) {
-      digest.Add(DecodeNextHop(next_hop).value());
+      digest.Add(FromProto(next_hop).value());
     }
     for (const v1::NextHopGroup& group : some.groups()) {
-      digest.Add(DecodeGroup(group).value());
+      digest.Add(FromProto(group).value());
     }
   }
   status = objects->Finish();

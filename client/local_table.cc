@@ -20,8 +20,6 @@ namespace {
 constexpr size_t kLargestQuestion = 4096;
 // How long the server may take to answer in place of a stale table.
 constexpr absl::Duration kAnswerTime = absl::Seconds(5);
-// Never the digest of a table: a watch from it begins with the whole table.
-constexpr char kNoDigest[] = "whole table";
 
 }  // namespace
 
@@ -290,21 +288,19 @@ absl::Status LocalTable::FollowOnce(RetryPolicy& retry) {
     const MutexLock lock(mutex_);
     if (closing_) return absl::CancelledError();
     watcher_ = std::make_unique<RouteWatcher>(
-        channel_,
-        WatchOptions{.table = options_.table,
-                     .start_generation = routes_.generation(),
-                     .start_digest = consistent_ ? routes_.digest() : kNoDigest,
-                     .go_back = false,
-                     .give_up_after = absl::ZeroDuration()});
+        channel_, WatchOptions{.table = options_.table,
+                               .start_generation = routes_.generation(),
+                               .start_digest =
+                                   consistent_ ? routes_.digest() : kWholeTable,
+                               .go_back = false,
+                               .give_up_after = absl::ZeroDuration()});
     watcher = watcher_.get();
   }
   std::optional<SteadyInstant> since;
   for (;;) {
     const auto changes = watcher->Next();
     if (!changes.ok()) return changes.status();
-    if (changes->reset) consistent_ = true;
-    // A bookmark may come before the whole table.
-    if (!consistent_) continue;
+    consistent_ = true;  // or the first that comes is a whole table
     const absl::Status applied = routes_.Apply(*changes);
     if (!applied.ok()) {
       consistent_ = false;

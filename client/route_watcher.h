@@ -20,9 +20,7 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
-#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -30,60 +28,12 @@
 #include "absl/time/time.h"
 #include "base/mutex.h"
 #include "client/call.h"
-#include "lpm/prefix.h"
+#include "follow/generation_assembler.h"
 #include "planb/v1/route_table.grpc.pb.h"
-#include "planb/v1/route_table.pb.h"
 
 namespace planb::client {
 
-// The changes of one generation.
-struct GenerationChanges {
-  uint64_t generation = 0;
-  // True: no change; everything up to `generation` was handed out.
-  bool bookmark = false;
-  // True: these are all routes, next hops and groups of the table, and replace
-  // those that the caller has. The server no longer had the changes in between.
-  bool reset = false;
-  // Each prefix once. A withdrawn route has the next hop kNoRoute.
-  std::vector<Route> routes;
-  // Objects added or changed, and ids deleted.
-  std::vector<NextHop> next_hops;
-  std::vector<NextHopGroup> groups;
-  std::vector<NextHopId> deleted_next_hops;
-  std::vector<NextHopId> deleted_groups;
-  // Table.digest at `generation`. Empty in some bookmarks.
-  std::string digest;
-};
-
-// Joins the messages of a watch to whole generations. Thread-compatible.
-class GenerationAssembler {
- public:
-  // Generations have to be above `start`, unless they are sent whole. Those may
-  // be below it if `go_back`.
-  explicit GenerationAssembler(uint64_t start, bool go_back = true)
-      : last_(start), go_back_(go_back) {}
-
-  // Adds the next message of the stream. Returns a generation that this message
-  // completes, or a bookmark.
-  // Errors: INTERNAL if the message breaks the contract; OUT_OF_RANGE if it
-  // begins a whole table that is older and may not be. Then do not call again.
-  absl::StatusOr<std::optional<GenerationChanges>> Add(
-      const v1::WatchRoutesResponse& message);
-
-  // Drops an incomplete generation: the server will send it again.
-  void DropPartial() { partial_.reset(); }
-
-  // The last complete generation, or the start.
-  uint64_t last_generation() const { return last_; }
-
- private:
-  absl::StatusOr<std::optional<GenerationChanges>> Bookmark(
-      const v1::WatchRoutesResponse& message);
-
-  uint64_t last_;
-  const bool go_back_;
-  std::optional<GenerationChanges> partial_;
-};
+using planb::GenerationChanges;
 
 struct WatchOptions {
   // Empty means "default".
@@ -150,8 +100,6 @@ class RouteWatcher {
   const std::unique_ptr<v1::RouteTable::Stub> stub_;
   const WatchOptions options_;
   GenerationAssembler assembler_;
-  // The digest of assembler_.last_generation(); empty if unknown.
-  std::string digest_;
   RetryPolicy retry_;
   uint64_t streams_ = 0;
   // All later calls return this error.

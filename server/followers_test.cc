@@ -6,10 +6,8 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <chrono>
 #include <cstdlib>
 #include <filesystem>
-#include <functional>
 #include <memory>
 #include <random>
 #include <string>
@@ -21,8 +19,7 @@
 #include "absl/time/clock.h"
 #include "base/testing/test_certificates.h"
 #include "grpcpp/client_context.h"
-#include "grpcpp/server_builder.h"
-#include "lpm/routes/table_digest.h"
+#include "server/testing/fake_leader.h"
 #include "server/testing/store_place.h"
 #include "server/testing/stored_server.h"
 
@@ -313,62 +310,6 @@ TEST_F(Followers, DoNotStartWithoutTheOtherServer) {
       << alone.process().Log();
 }
 
-// One that answers what a test wants.
-class FakeLeader final : public v1::RouteTable::Service {
- public:
-  using Writer = grpc::ServerWriter<v1::WatchRoutesResponse>;
-  FakeLeader(const std::string& socket,
-             std::function<void(v1::ListTablesResponse&)> tables,
-             std::function<void(const std::string& table, Writer&)> watch)
-      : tables_(std::move(tables)), watch_(std::move(watch)) {
-    grpc::ServerBuilder builder;
-    builder.AddListeningPort("unix:" + socket,
-                             grpc::InsecureServerCredentials());
-    builder.RegisterService(this);
-    server_ = builder.BuildAndStart();
-  }
-  ~FakeLeader() override {
-    server_->Shutdown(std::chrono::system_clock::now());
-  }
-
-  grpc::Status ListTables(grpc::ServerContext*, const v1::ListTablesRequest*,
-                          v1::ListTablesResponse* response) override {
-    tables_(*response);
-    return grpc::Status::OK;
-  }
-  grpc::Status WatchRoutes(grpc::ServerContext* call,
-                           const v1::WatchRoutesRequest* request,
-                           Writer* writer) override {
-    watch_(request->table(), *writer);
-    while (!call->IsCancelled()) absl::SleepFor(absl::Milliseconds(5));
-    return grpc::Status::OK;
-  }
-
-  static v1::WatchRoutesResponse Generation(uint64_t generation, bool reset,
-                                            const std::vector<Route>& routes) {
-    v1::WatchRoutesResponse message;
-    TableDigest digest;
-    for (const Route& route : routes) {
-      v1::RouteUpdate& update = *message.add_updates();
-      update.mutable_prefix()->set_address(std::string(16, '\0'));
-      update.mutable_prefix()->set_length(
-          static_cast<uint32_t>(route.prefix.length()));
-      update.set_next_hop_id(route.next_hop);
-      digest.Add(route);
-    }
-    message.set_reset(reset);
-    message.set_generation(generation);
-    message.set_generation_complete(true);
-    message.set_digest(digest.ToString());
-    return message;
-  }
-
- private:
-  const std::function<void(v1::ListTablesResponse&)> tables_;
-  const std::function<void(const std::string&, Writer&)> watch_;
-  std::unique_ptr<grpc::Server> server_;
-};
-
 // It takes the watch and sends nothing. The follower waits for 3 s, because it
 // might have a cache.
 TEST_F(Followers, DoNotWaitForEverForATable) {
@@ -411,7 +352,8 @@ TEST_F(Followers, SurviveContentsThatNoTableCanHave) {
           tables.add_tables()->set_name(name);
         }
       },
-      [&](const std::string& table, auto& writer) {
+      [&](const auto& request, auto& writer) {
+        const std::string& table = request.table();
         std::vector<Route> routes;
         if (table == "none") routes = {{prefix, kNoRoute}};
         if (table == "undecided") routes = {{prefix, kUndecided}};

@@ -12,7 +12,6 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "base/mutex.h"
-#include "follow/convert.h"
 #include "lpm/routes/table_digest.h"
 #include "server/base/error.h"
 #include "server/base/grpc_time.h"
@@ -26,50 +25,18 @@ using Message = v1::WatchRoutesResponse;
 
 constexpr absl::Duration kFirstPause = absl::Seconds(1);
 constexpr absl::Duration kLongestPause = absl::Seconds(2);
-// Never the digest of a table: a watch from it begins with the whole table.
-constexpr char kNoDigest[] = "whole table";
 
 absl::Status ToAbsl(const grpc::Status& status) {
   return {static_cast<absl::StatusCode>(status.error_code()),
           status.error_message()};
 }
 
-bool IsBookmark(const Message& message) {
-  return !message.reset() && message.updates().empty() &&
-         message.next_hops().empty() && message.groups().empty() &&
-         message.deleted_next_hop_ids().empty() &&
-         message.deleted_group_ids().empty();
-}
-
-// Adds what a message has to a delta. Errors: INVALID_ARGUMENT.
-absl::Status Add(const Message& message, Delta& delta) {
-  for (const v1::RouteUpdate& update : message.updates()) {
-    const auto prefix = FromProto(update.prefix());
-    if (!prefix.ok()) return prefix.status();
-    if (update.next_hop_id() == kUndecided) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(prefix->ToString(), " has next hop ", kUndecided,
-                       ", a reserved one"));
-    }
-    delta.routes.push_back({*prefix, update.next_hop_id()});
-  }
-  for (const v1::NextHop& each : message.next_hops()) {
-    auto next_hop = FromProto(each);
-    if (!next_hop.ok()) return next_hop.status();
-    delta.next_hops.push_back(*std::move(next_hop));
-  }
-  for (const v1::NextHopGroup& each : message.groups()) {
-    auto group = FromProto(each);
-    if (!group.ok()) return group.status();
-    delta.groups.push_back(*std::move(group));
-  }
-  const auto& hops = message.deleted_next_hop_ids();
-  delta.deleted_next_hops.insert(delta.deleted_next_hops.end(), hops.begin(),
-                                 hops.end());
-  const auto& groups = message.deleted_group_ids();
-  delta.deleted_groups.insert(delta.deleted_groups.end(), groups.begin(),
-                              groups.end());
-  return absl::OkStatus();
+bool HasItsDigest(const GenerationChanges& whole) {
+  TableDigest contents;
+  for (const Route& route : whole.routes) contents.Add(route);
+  for (const NextHop& next_hop : whole.next_hops) contents.Add(next_hop);
+  for (const NextHopGroup& group : whole.groups) contents.Add(group);
+  return contents.ToString() == whole.digest;
 }
 
 }  // namespace
@@ -102,8 +69,7 @@ struct UpstreamStore::Watch {
   std::string name;
   uint64_t id = 0;
   FibOptions fib;
-  uint64_t generation = 0;
-  std::string digest = kNoDigest;
+  GenerationAssembler generations{0, kWholeTable, Replacement::kNewer};
   uint64_t position = 0;
   bool astray = false;
 
@@ -112,7 +78,27 @@ struct UpstreamStore::Watch {
   std::thread thread;
   std::atomic<bool> ended = false;
   std::atomic<SteadyInstant::rep> heard = 0;  // a message
+
+  // Takes the contents out of a whole table.
+  StoredTable Take(GenerationChanges& whole);
 };
+
+StoredTable UpstreamStore::Watch::Take(GenerationChanges& whole) {
+  StoredTable table;
+  table.name = name;
+  table.id = id;
+  table.position = ++position;
+  table.fib = fib;
+  table.generation = whole.generation;
+  table.routes = std::move(whole.routes);
+  table.next_hops = std::move(whole.next_hops);
+  table.groups = std::move(whole.groups);
+  std::sort(table.routes.begin(), table.routes.end(),
+            [](const Route& a, const Route& b) { return a.prefix < b.prefix; });
+  table.tail_generation = whole.generation;
+  table.tail_digest = std::move(whole.digest);
+  return table;
+}
 
 UpstreamStore::UpstreamStore(UpstreamOptions options,
                              std::unique_ptr<TlsProvider> tls)
@@ -149,12 +135,10 @@ absl::StatusOr<v1::ListTablesResponse> UpstreamStore::ListTables(
   return tables;
 }
 
-void UpstreamStore::Open(Watch& watch, bool resync) {
-  v1::WatchRoutesRequest request;
+void UpstreamStore::Open(Watch& watch) {
+  v1::WatchRoutesRequest request = watch.generations.NextWatch();
   request.set_table(watch.name);
-  request.set_start_generation(watch.generation);
-  request.set_start_digest(watch.digest);
-  request.set_resync(resync);
+  request.set_resync(true);
   watch.stream.reset();
   watch.call = std::make_unique<Call>(*this);
   watch.call->get()->set_wait_for_ready(true);
@@ -166,13 +150,9 @@ void UpstreamStore::Cancel(Watch& watch) {
   watch.stream->Finish();
 }
 
-absl::Status UpstreamStore::ReadGeneration(Watch& watch,
-                                           std::unique_ptr<StoredTable>& whole,
-                                           std::shared_ptr<Delta>& delta) {
-  auto read = std::make_shared<Delta>();
-  read->previous = watch.generation;
+absl::StatusOr<GenerationChanges> UpstreamStore::ReadGeneration(Watch& watch) {
   Message message;
-  do {
+  for (;;) {
     const bool more = watch.stream->Read(&message);
     watch.heard = SteadyNow().time_since_epoch().count();
     if (!more) {
@@ -180,42 +160,18 @@ absl::Status UpstreamStore::ReadGeneration(Watch& watch,
       return ended.ok() ? absl::UnavailableError("the watch ended")
                         : ToAbsl(ended);
     }
-    const absl::Status added = Add(message, *read);
-    if (!added.ok()) {
-      Cancel(watch);
-      return absl::DataLossError(added.message());
+    auto changes = watch.generations.Add(message);
+    if (changes.ok() && !changes->has_value()) continue;
+    if (changes.ok() && (!(*changes)->reset || HasItsDigest(**changes))) {
+      return **std::move(changes);
     }
-  } while (!message.generation_complete());
-  read->generation = message.generation();
-  read->digest = message.digest();
-  if (message.reset()) {
-    TableDigest contents;
-    for (const Route& route : read->routes) contents.Add(route);
-    for (const NextHop& next_hop : read->next_hops) contents.Add(next_hop);
-    for (const NextHopGroup& group : read->groups) contents.Add(group);
-    if (contents.ToString() != read->digest) {
-      Cancel(watch);
-      return absl::DataLossError(
-          absl::StrCat("the contents of table ", watch.name,
-                       " are not those of their digest"));
-    }
-    whole = std::make_unique<StoredTable>();
-    whole->name = watch.name;
-    whole->id = watch.id;
-    whole->fib = watch.fib;
-    whole->generation = read->generation;
-    whole->routes = std::move(read->routes);
-    whole->next_hops = std::move(read->next_hops);
-    whole->groups = std::move(read->groups);
-    std::sort(
-        whole->routes.begin(), whole->routes.end(),
-        [](const Route& a, const Route& b) { return a.prefix < b.prefix; });
-    whole->tail_generation = read->generation;
-    whole->tail_digest = read->digest;
-  } else if (!IsBookmark(message) || read->generation != watch.generation) {
-    delta = std::move(read);
+    Cancel(watch);
+    if (absl::IsOutOfRange(changes.status())) return changes.status();
+    return absl::DataLossError(
+        changes.ok() ? absl::StrCat("the contents of table ", watch.name,
+                                    " are not those of their digest")
+                     : changes.status().message());
   }
-  return absl::OkStatus();
 }
 
 absl::StatusOr<StoredTable> UpstreamStore::Begin(const v1::Table& table,
@@ -228,7 +184,7 @@ absl::StatusOr<StoredTable> UpstreamStore::Begin(const v1::Table& table,
   watch.id = next_id_++;
   watch.fib.prefix_lengths = table.prefix_lengths();
   watch.heard = SteadyNow().time_since_epoch().count();
-  Open(watch, /*resync=*/true);
+  Open(watch);
   std::atomic<bool> silent = false;
   const Periodic give_up(options_.timeout / 8, [&] {
     const SteadyInstant heard{SteadyInstant::duration(watch.heard.load())};
@@ -236,20 +192,12 @@ absl::StatusOr<StoredTable> UpstreamStore::Begin(const v1::Table& table,
     silent = true;
     watch.call->get()->TryCancel();
   });
-  std::unique_ptr<StoredTable> whole;
-  std::shared_ptr<Delta> delta;
-  while (whole == nullptr) {
-    const absl::Status status = ReadGeneration(watch, whole, delta);
-    if (status.ok()) continue;
-    if (!silent) return status;
-    return absl::DeadlineExceededError(
-        absl::StrCat("nothing of table ", watch.name, " came for ",
-                     absl::FormatDuration(options_.timeout)));
-  }
-  watch.generation = whole->generation;
-  watch.digest = whole->tail_digest;
-  whole->position = ++watch.position;
-  return *std::move(whole);
+  auto whole = ReadGeneration(watch);
+  if (whole.ok()) return watch.Take(*whole);
+  if (!silent) return whole.status();
+  return absl::DeadlineExceededError(
+      absl::StrCat("nothing of table ", watch.name, " came for ",
+                   absl::FormatDuration(options_.timeout)));
 }
 
 absl::StatusOr<std::vector<StoredTable>> UpstreamStore::Load() {
@@ -288,8 +236,8 @@ absl::Status UpstreamStore::Resume(absl::Span<StoredTable> tables,
     watch.name = table.name;
     watch.id = table.id;
     watch.fib = table.fib;
-    watch.generation = table.generation;
-    watch.digest = table.tail_digest;
+    watch.generations = {table.generation, table.tail_digest,
+                         Replacement::kNewer};
     watch.astray = true;
     ++failing_watches_;
   }
@@ -324,35 +272,41 @@ bool UpstreamStore::Pause(absl::Duration shortest, absl::Duration longest) {
 
 void UpstreamStore::RunWatch(Watch& watch) {
   absl::Duration pause = kFirstPause;
-  if (watch.stream == nullptr) Open(watch, /*resync=*/false);
+  if (watch.stream == nullptr) Open(watch);
   const auto set_astray = [&](bool astray) {
     if (astray != watch.astray) failing_watches_ += astray ? 1 : -1;
     watch.astray = astray;
   };
   for (;;) {
-    std::unique_ptr<StoredTable> whole;
-    std::shared_ptr<Delta> delta;
-    const absl::Status read = ReadGeneration(watch, whole, delta);
-    if (read.ok()) {
+    const uint64_t previous = watch.generations.last_generation();
+    auto changes = ReadGeneration(watch);
+    if (changes.ok()) {
       set_astray(false);
       pause = kFirstPause;
+      if (changes->bookmark && changes->generation == previous) continue;
+      StoredTable whole;
+      if (changes->reset) whole = watch.Take(*changes);
       const MutexLock lock(follower_mutex_);
       if (follower_ == nullptr) return;
-      if (whole != nullptr) {
-        watch.generation = whole->generation;
-        watch.digest = whole->tail_digest;
-        whole->position = ++watch.position;
-        follower_->Replaced(*std::move(whole));
-      } else if (delta != nullptr) {
-        watch.generation = delta->generation;
-        watch.digest = delta->digest;
-        std::vector<AcceptedBatch> batches(1);
-        batches[0].delta = std::move(delta);
-        follower_->Appended(watch.name, watch.id, ++watch.position,
-                            std::move(batches));
+      if (changes->reset) {
+        follower_->Replaced(std::move(whole));
+        continue;
       }
+      std::vector<AcceptedBatch> batches(1);
+      batches[0].delta = std::make_shared<Delta>(
+          Delta{.generation = changes->generation,
+                .previous = previous,
+                .routes = std::move(changes->routes),
+                .next_hops = std::move(changes->next_hops),
+                .groups = std::move(changes->groups),
+                .deleted_next_hops = std::move(changes->deleted_next_hops),
+                .deleted_groups = std::move(changes->deleted_groups),
+                .digest = std::move(changes->digest)});
+      follower_->Appended(watch.name, watch.id, ++watch.position,
+                          std::move(batches));
       continue;
     }
+    const absl::Status& read = changes.status();
     if (absl::IsNotFound(read)) {
       const MutexLock lock(follower_mutex_);
       if (follower_ == nullptr) return;
@@ -374,19 +328,7 @@ void UpstreamStore::RunWatch(Watch& watch) {
     set_astray(true);
     if (!Pause(absl::ZeroDuration(), pause)) break;
     pause = std::min(pause * 2, kLongestPause);
-    bool resync = false;
-    if (absl::IsOutOfRange(read)) {
-      // It no longer has this generation, or not yet, or another one of this
-      // number. The whole table is taken only forward.
-      Call call(*this);
-      call.SetTimeout(options_.timeout);
-      v1::GetTableRequest request;
-      request.set_table(watch.name);
-      v1::Table table;
-      const grpc::Status got = stub_->GetTable(call.get(), request, &table);
-      resync = got.ok() && table.visible_generation() > watch.generation;
-    }
-    Open(watch, resync);
+    Open(watch);
   }
   set_astray(false);
   watch.ended = true;

@@ -24,6 +24,7 @@
 #include "absl/time/time.h"
 #include "base/monotonic_time.h"
 #include "base/mutex.h"
+#include "follow/generation_assembler.h"
 #include "planb/v1/route_table.grpc.pb.h"
 #include "server/base/client_channel.h"
 #include "server/table/store.h"
@@ -85,11 +86,10 @@ class UpstreamStore final : public Store, public TableFeed {
   // Follows a table from its whole contents on, which it returns. Ends if the
   // server sends nothing for UpstreamOptions::timeout.
   absl::StatusOr<StoredTable> Begin(const v1::Table& table, Watch& watch);
-  // Reads the watch until a generation is complete, and returns it in one of
-  // the two; neither for a bookmark.
-  absl::Status ReadGeneration(Watch& watch, std::unique_ptr<StoredTable>& whole,
-                              std::shared_ptr<Delta>& delta);
-  void Open(Watch& watch, bool resync);
+  // Reads the watch until a generation is complete, or to a bookmark. Errors:
+  // DATA_LOSS if what was sent is not that of a table.
+  static absl::StatusOr<GenerationChanges> ReadGeneration(Watch& watch);
+  void Open(Watch& watch);
   static void Cancel(Watch& watch);
   // The loops of the threads.
   void RunWatch(Watch& watch);

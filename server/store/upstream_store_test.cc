@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// What a store does with what a server sends that it follows: each table here
+// is whole at generation 5 first, and what comes next is the test's.
+
+#include "server/store/upstream_store.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "base/testing/server_process.h"
+#include "server/testing/fake_leader.h"
+
+namespace planb::server {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::StartsWith;
+
+const Route kRoute = {*Prefix::Parse("2001:db8::/32"), 7};
+const Route kOther = {*Prefix::Parse("192.0.2.0/24"), 8};
+
+// Notes the calls. Thread-safe.
+class Notes final : public StoreFollower {
+ public:
+  void Appended(const std::string&, uint64_t, uint64_t,
+                std::vector<AcceptedBatch> batches) override {
+    Add(absl::StrCat("changes of ", batches[0].delta->generation, " after ",
+                     batches[0].delta->previous));
+  }
+  void Replaced(StoredTable table) override {
+    Add(absl::StrCat("whole ", table.generation));
+  }
+  void Deleted(const std::string&, uint64_t) override { Add("deleted"); }
+  void Failed(const std::string&, uint64_t, const absl::Status& why) override {
+    Add(absl::StrCat("failed: ", why.message()));
+  }
+  void Add(std::string note) {
+    const MutexLock lock(mutex_);
+    notes_.push_back(std::move(note));
+    changed_.notify_all();
+  }
+
+  // The first `count`, at the latest in 10 s.
+  std::vector<std::string> Await(size_t count) {
+    MutexLock lock(mutex_);
+    changed_.wait_until(lock, SteadyAfter(absl::Seconds(10)),
+                        [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+                          return notes_.size() >= count;
+                        });
+    return notes_;
+  }
+
+ private:
+  Mutex mutex_;
+  CondVar changed_;
+  std::vector<std::string> notes_ ABSL_GUARDED_BY(mutex_);
+};
+
+// Returns the first `count` notes of a store. `send` serves its watches.
+std::vector<std::string> Follow(
+    size_t count, std::function<void(const v1::WatchRoutesRequest&,
+                                     FakeLeader::Writer&, Notes&)>
+                      send) {
+  const std::string socket = TempPath("leader");
+  Notes notes;
+  const FakeLeader leader(
+      socket, [](auto& tables) { tables.add_tables()->set_name("default"); },
+      [&](const auto& request, auto& writer) { send(request, writer, notes); });
+  const auto store =
+      UpstreamStore::Open({.target = absl::StrCat("unix:", socket)}).value();
+  const auto loaded = store->Load();
+  EXPECT_TRUE(loaded.ok()) << loaded.status();
+  if (!loaded.ok()) return {};
+  EXPECT_EQ(loaded->front().generation, 5U);
+  const Following following = store->Follow(notes);
+  std::vector<std::string> noted = notes.Await(count);
+  store->Close(absl::CancelledError(), SteadyNow());
+  return noted;
+}
+
+v1::WatchRoutesResponse Whole(uint64_t generation) {
+  return FakeLeader::Generation(generation, /*reset=*/true, {kRoute});
+}
+
+v1::WatchRoutesResponse Changes(uint64_t generation) {
+  return FakeLeader::Generation(generation, /*reset=*/false, {kOther});
+}
+
+TEST(UpstreamStore, RefusesAGenerationThatComesTwice) {
+  EXPECT_THAT(
+      Follow(2,
+             [](const auto&, auto& writer, Notes&) {
+               for (const auto& message : {Whole(5), Changes(6), Changes(6)}) {
+                 writer.Write(message);
+               }
+             }),
+      ElementsAre("changes of 6 after 5",
+                  StartsWith("failed: the server broke its contract: a "
+                             "generation comes twice")));
+}
+
+TEST(UpstreamStore, RefusesMixedGenerations) {
+  EXPECT_THAT(Follow(1,
+                     [](const auto&, auto& writer, Notes&) {
+                       writer.Write(Whole(5));
+                       v1::WatchRoutesResponse part = Changes(6);
+                       part.set_generation_complete(false);
+                       writer.Write(part);
+                       writer.Write(Changes(7));
+                     }),
+              ElementsAre(StartsWith("failed: the server broke its contract: "
+                                     "another generation begins")));
+}
+
+// Not that of a server which lost its table, nor one of the same generation.
+TEST(UpstreamStore, TakesAWholeTableOnlyForward) {
+  uint64_t generation = 4;
+  EXPECT_THAT(Follow(3,
+                     [&](const auto& request, auto& writer, Notes& notes) {
+                       if (request.start_generation() == 0) {
+                         writer.Write(Whole(5));
+                       } else {
+                         notes.Add(absl::StrCat("watch after ",
+                                                request.start_generation()));
+                       }
+                       writer.Write(Whole(generation++));
+                     }),
+              ElementsAre("watch after 5", "watch after 5", "whole 6"));
+}
+
+}  // namespace
+}  // namespace planb::server

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "benchmarks/engine/inputs.h"
 #include "benchmarks/serving/visibility/update_workloads.h"
+#include "follow/convert.h"
 #include "lpm/routes/route_set.h"
 #include "lpm/synthetic/synthetic.h"
 
@@ -15,11 +16,6 @@ namespace {
 
 // Routes in one message of a ReplaceRoutes call: some 160 KB.
 constexpr size_t kRoutesPerMessage = 5000;
-
-void Encode(const Prefix& prefix, v1::Prefix& to) {
-  to.set_address(prefix.address().ToPacked());
-  to.set_length(static_cast<uint32_t>(prefix.length()));
-}
 
 // Cuts `changes` into batches without repeats, at most `count`, all full.
 std::vector<Batch> Cut(absl::Span<const Route> changes, size_t size,
@@ -106,14 +102,7 @@ std::vector<Route> NearTable(absl::Span<const Route> routes) {
 
 void Encode(const Batch& batch,
             google::protobuf::RepeatedPtrField<v1::RouteUpdate>& to) {
-  for (const Route& change : batch) {
-    v1::RouteUpdate& update = *to.Add();
-    const bool withdraws = change.next_hop == kNoRoute;
-    update.set_op(withdraws ? v1::RouteUpdate::OP_DELETE
-                            : v1::RouteUpdate::OP_UPSERT);
-    Encode(change.prefix, *update.mutable_prefix());
-    update.set_next_hop_id(change.next_hop);
-  }
+  for (const Route& change : batch) ToProto(change, *to.Add());
 }
 
 std::vector<v1::ReplaceRoutesRequest> EncodeTable(
@@ -122,9 +111,7 @@ std::vector<v1::ReplaceRoutesRequest> EncodeTable(
   for (size_t i = 0; i < routes.size(); i += kRoutesPerMessage) {
     v1::ReplaceRoutesRequest& message = messages.emplace_back();
     for (const Route& route : routes.subspan(i, kRoutesPerMessage)) {
-      v1::Route& to = *message.add_routes();
-      Encode(route.prefix, *to.mutable_prefix());
-      to.set_next_hop_id(route.next_hop);
+      ToProto(route, *message.add_routes());
     }
   }
   if (messages.empty()) messages.emplace_back();

@@ -55,8 +55,8 @@ type Sink interface {
 	// clock does not run: the source decides when to call Complete or Lost.
 	Begin(session string)
 
-	// Apply changes routes of the session as one transaction, in order: lookups see
-	// no state between. The last word on a prefix counts. A withdrawal by a session
+	// Apply changes routes of the session, in order. The last word on a prefix counts,
+	// and lookups see none of those before it. A withdrawal by a session
 	// that does not own the route is ignored, and one by a lost session is held
 	// until the route's stale time. The core keeps nothing of the slices.
 	Apply(session string, routes []Route)
@@ -70,8 +70,8 @@ type Sink interface {
 	// lost before it ever began: then it is expected, and the feed is not ready.
 	Lost(session string)
 
-	// Forget removes a session and its routes at once: it was removed from the
-	// configuration, and nothing is expected of it.
+	// Forget removes a session and its routes at once: nothing is expected of it any
+	// more. A source with names that come and go forgets those that do not come back.
 	Forget(session string)
 
 	// Progress counts the routes of the session that were told since Begin, and

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rib
+
+import (
+	"fmt"
+	"time"
+
+	"planb.dev/lookup/feed/source"
+)
+
+// Sink is what one source of a table calls.
+type Sink struct {
+	table *Table
+	from  *feeder
+}
+
+// Sink returns what source `index` of the options calls.
+func (t *Table) Sink(index int) *Sink { return &Sink{t, t.sources[index]} }
+
+// REQUIRES: the lock is held.
+func (s *Sink) session(name string) *session {
+	found := s.from.sessions[name]
+	if found == nil {
+		found = &session{source: s.from}
+		s.from.sessions[name] = found
+	}
+	return found
+}
+
+// Begin is source.Sink's.
+func (s *Sink) Begin(name string) {
+	s.table.locked(func() {
+		session := s.session(name)
+		session.mark++
+		session.fresh = 0
+		session.lost, session.stale = time.Time{}, false
+	})
+}
+
+// Apply is source.Sink's.
+func (s *Sink) Apply(name string, routes []source.Route) {
+	type change struct {
+		key key
+		set pathSet
+	}
+	changes := make([]change, 0, len(routes))
+	refused, why := 0, error(nil)
+	for _, route := range routes {
+		k, err := keyOf(route.Prefix)
+		if err != nil {
+			refused, why = refused+1, err
+			continue
+		}
+		set, err := canonical(route.Paths, s.table.options.FirstID)
+		if err != nil { // a withdrawal: what the route was before is no longer true
+			refused, why = refused+1, fmt.Errorf("%s: %w", route.Prefix, err)
+		}
+		changes = append(changes, change{k, set})
+	}
+	if refused > 0 {
+		s.table.options.Log.Warn("routes were refused", "source", s.from.Name, "session", name,
+			"routes", refused, "last", why)
+	}
+	s.table.locked(func() {
+		s.from.stats.Refused += uint64(refused)
+		session := s.session(name)
+		for _, c := range changes {
+			if c.set != (pathSet{}) {
+				s.table.set(session, c.key, c.set)
+				continue
+			}
+			e := s.table.entries[c.key]
+			if e == nil || !session.lost.IsZero() {
+				continue
+			}
+			for at, claim := range e.claims {
+				if claim.session == session {
+					s.table.remove(c.key, e, at, false)
+					break
+				}
+			}
+		}
+	})
+}
+
+// Complete is source.Sink's.
+func (s *Sink) Complete(name string) {
+	s.table.locked(func() {
+		session := s.session(name)
+		session.told = true
+		count := s.table.sweep(session, false)
+		s.from.stats.Swept += uint64(count)
+		s.table.options.Log.Info("a session has told all", "source", s.from.Name, "session", name,
+			"routes", session.routes, "swept", count)
+		s.table.settle(s.table.options.Now())
+	})
+}
+
+// Lost is source.Sink's.
+func (s *Sink) Lost(name string) {
+	s.table.locked(func() { s.lose(name) })
+}
+
+func (s *Sink) lose(name string) {
+	if session := s.session(name); session.lost.IsZero() {
+		session.lost = s.table.options.Now()
+		s.table.options.Log.Warn("a session is lost", "source", s.from.Name, "session", name,
+			"routes", session.routes, "stale_time", s.from.StaleTime)
+	}
+}
+
+// LostAll says that all sessions of the source ended.
+func (s *Sink) LostAll() {
+	s.table.locked(func() {
+		for name := range s.from.sessions {
+			s.lose(name)
+		}
+	})
+}
+
+// Forget is source.Sink's.
+func (s *Sink) Forget(name string) {
+	s.table.locked(func() {
+		if session := s.from.sessions[name]; session != nil {
+			s.table.sweep(session, true)
+			delete(s.from.sessions, name)
+			s.table.settle(s.table.options.Now())
+		}
+	})
+}
+
+// Progress is source.Sink's.
+func (s *Sink) Progress(name string) (told, unrepeated int) {
+	s.table.mu.Lock()
+	defer s.table.mu.Unlock()
+	if session := s.from.sessions[name]; session != nil {
+		told, unrepeated = session.fresh, session.routes-session.fresh
+	}
+	if s.table.settled {
+		return told, unrepeated
+	}
+	for _, e := range s.table.entries {
+		if e.leftover && len(e.claims) == 0 {
+			unrepeated++
+		}
+	}
+	return told, unrepeated
+}

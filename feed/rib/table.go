@@ -1,0 +1,431 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package rib merges what sources tell, and knows what the server lacks of it.
+//
+// A Table has the routes of all sources; of several for one prefix the source with
+// the lowest distance counts. It takes no call to the server: a writer lists what
+// the server has (Disconnect, List, EndList) and then takes batches of what differs
+// (Take). Its memory is that of the routes, however long the server is away.
+package rib
+
+import (
+	"cmp"
+	"log/slog"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"planb.dev/lookup/client/go/planbv1"
+	"planb.dev/lookup/feed/source"
+)
+
+// SourceOptions is how the routes of a source count.
+type SourceOptions struct {
+	Name     string
+	Distance uint8 // the lowest is preferred; of equal ones, the source named first
+	// How long routes of a lost session stay.
+	StaleTime time.Duration
+}
+
+// Options of a Table.
+type Options struct {
+	Sources []SourceOptions
+	FirstID uint32 // of what the feed describes; lower ids are for others
+	// A withdrawal waits so long for an announcement of the same prefix.
+	WithdrawDelay time.Duration
+	Log           *slog.Logger
+	Now           func() time.Time // for tests; default time.Now
+}
+
+// Table is safe for concurrent use.
+type Table struct {
+	options Options
+	wake    chan struct{}
+
+	mu      sync.Mutex
+	sources []*feeder // as in the options
+	entries map[key]*entry
+	// Prefixes that may differ from what the server has, and since when, in
+	// nanoseconds. Only while connected.
+	dirty     map[key]int64
+	connected bool
+	ids       ids
+	// Every session of every source has told all, or its routes are stale for too
+	// long: what no source claimed was withdrawn. Stays true.
+	settled bool
+	// Every source has told all. Stays true.
+	allTold bool
+}
+
+type feeder struct {
+	SourceOptions
+	rank     int
+	started  time.Time
+	sessions map[string]*session
+	stats    SourceStats
+}
+
+type session struct {
+	source *feeder
+	mark   uint32 // of routes that were told since Begin
+	routes int
+	fresh  int // of these, with the mark
+	told   bool
+	lost   time.Time // zero while it lives
+	stale  bool      // lost for too long
+}
+
+// What a source says of a prefix.
+type claim struct {
+	set     pathSet
+	session *session
+	mark    uint32
+}
+
+type entry struct {
+	claims []claim // one a source, the best first
+	sent   uint32  // the id that the server has once it has all batches; 0: no route
+	// The server had the route before all sources have told all.
+	leftover bool
+}
+
+// New returns a table that is not connected.
+func New(options Options) *Table {
+	if options.Now == nil {
+		options.Now = time.Now
+	}
+	t := &Table{options: options, wake: make(chan struct{}, 1),
+		entries: map[key]*entry{}, dirty: map[key]int64{}, ids: ids{first: options.FirstID}}
+	t.ids.reset()
+	for _, o := range options.Sources {
+		t.sources = append(t.sources, &feeder{SourceOptions: o, started: options.Now(),
+			sessions: map[string]*session{}})
+	}
+	byDistance := slices.Clone(t.sources)
+	slices.SortStableFunc(byDistance, func(a, b *feeder) int { return cmp.Compare(a.Distance, b.Distance) })
+	for rank, f := range byDistance {
+		f.rank = rank
+	}
+	return t
+}
+
+// Wake has an element after something changed.
+func (t *Table) Wake() <-chan struct{} { return t.wake }
+
+// Calls change with the lock held, and wakes the writer.
+func (t *Table) locked(change func()) {
+	t.mu.Lock()
+	change()
+	t.mu.Unlock()
+	select {
+	case t.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Notes that the best route of a prefix may have changed. A withdrawal waits for an
+// announcement, unless it is decided: nothing of the prefix is on the way.
+func (t *Table) touch(k key, e *entry, decided bool) {
+	if len(e.claims) == 0 && e.sent == 0 {
+		delete(t.entries, k)
+		delete(t.dirty, k)
+		return
+	}
+	if !t.connected {
+		return
+	}
+	if len(e.claims) > 0 {
+		if _, is := t.dirty[k]; !is {
+			t.dirty[k] = t.options.Now().UnixNano()
+		}
+	} else if e.leftover && !t.settled {
+		delete(t.dirty, k) // the server has an answer, and sources are yet to tell
+	} else {
+		t.dirty[k] = t.options.Now().UnixNano()
+		if decided {
+			t.dirty[k] -= int64(t.options.WithdrawDelay)
+		}
+	}
+}
+
+func (t *Table) set(s *session, k key, set pathSet) {
+	e := t.entries[k]
+	if e == nil {
+		e = &entry{}
+		t.entries[k] = e
+	}
+	at, found := slices.BinarySearchFunc(e.claims, s.source.rank,
+		func(c claim, rank int) int { return cmp.Compare(c.session.source.rank, rank) })
+	s.routes++
+	s.fresh++
+	now := claim{set, s, s.mark}
+	if !found {
+		e.claims = slices.Insert(e.claims, at, now)
+	} else {
+		old := e.claims[at]
+		old.release()
+		e.claims[at] = now
+		if old.set == set {
+			return
+		}
+	}
+	if at == 0 {
+		t.touch(k, e, false)
+	}
+}
+
+func (c *claim) release() {
+	c.session.routes--
+	if c.mark == c.session.mark {
+		c.session.fresh--
+	}
+}
+
+func (t *Table) remove(k key, e *entry, at int, decided bool) {
+	e.claims[at].release()
+	e.claims = slices.Delete(e.claims, at, at+1)
+	if at == 0 {
+		t.touch(k, e, decided)
+	}
+}
+
+// Removes the routes of a session, all or those that were not repeated.
+func (t *Table) sweep(s *session, all bool) int {
+	count := 0
+	if s.routes == 0 || !all && s.routes == s.fresh {
+		return 0
+	}
+	for k, e := range t.entries {
+		at := slices.IndexFunc(e.claims, func(c claim) bool { return c.session == s })
+		if at >= 0 && (all || e.claims[at].mark != s.mark) {
+			t.remove(k, e, at, true)
+			count++
+		}
+	}
+	return count
+}
+
+// Finds out whether every source has told all, or will not.
+func (t *Table) settle(now time.Time) {
+	told, settled := true, true
+	for _, f := range t.sources {
+		if len(f.sessions) == 0 {
+			told = false
+			settled = settled && now.Sub(f.started) >= f.StaleTime
+		}
+		for _, s := range f.sessions {
+			told = told && s.told
+			settled = settled && (s.told || s.stale)
+		}
+	}
+	t.allTold = t.allTold || told
+	if t.settled || !settled {
+		return
+	}
+	t.settled = true
+	count := 0
+	for k, e := range t.entries {
+		if e.leftover && len(e.claims) == 0 {
+			count++
+			t.touch(k, e, true)
+		}
+		e.leftover = false
+	}
+	t.options.Log.Info("all sources have told all, or are stale", "told_all", told,
+		"routes", len(t.entries), "withdrawn", count)
+}
+
+// Tick removes what is stale for too long; call it every second or so.
+func (t *Table) Tick() {
+	t.locked(func() {
+		now := t.options.Now()
+		for _, f := range t.sources {
+			for name, s := range f.sessions {
+				if s.lost.IsZero() || s.stale && s.routes == 0 || now.Sub(s.lost) < f.StaleTime {
+					continue
+				}
+				s.stale = true
+				count := t.sweep(s, true)
+				f.stats.Expired += uint64(count)
+				if count > 0 {
+					t.options.Log.Warn("routes of a lost session were withdrawn", "source", f.Name,
+						"session", name, "routes", count, "stale_time", f.StaleTime)
+				}
+			}
+		}
+		t.settle(now)
+	})
+}
+
+// Disconnect forgets what the server has. Call it before a list.
+func (t *Table) Disconnect() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.connected = false
+	clear(t.dirty)
+	t.ids.reset()
+	for k, e := range t.entries {
+		e.sent, e.leftover = 0, false
+		t.touch(k, e, true)
+	}
+}
+
+// ListNextHops takes objects and groups that the server has, all before the routes.
+func (t *Table) ListNextHops(objects []*planbv1.NextHop, groups []*planbv1.NextHopGroup) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.ids.list(objects, groups)
+}
+
+// ListRoutes takes routes that the server has.
+func (t *Table) ListRoutes(routes []*planbv1.Route) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, route := range routes {
+		address, _ := netip.AddrFromSlice(route.GetPrefix().GetAddress())
+		k, err := keyOf(netip.PrefixFrom(address, int(route.GetPrefix().GetLength())))
+		if err != nil {
+			return err
+		}
+		e := t.entries[k]
+		if e == nil {
+			e = &entry{}
+			t.entries[k] = e
+		}
+		e.sent, e.leftover = route.NextHopId, !t.settled
+		t.ids.use(route.NextHopId)
+	}
+	return nil
+}
+
+// EndList says that the server has what was listed, and that batches can be taken.
+func (t *Table) EndList() {
+	t.locked(func() {
+		t.connected = true
+		for k, e := range t.entries {
+			t.touch(k, e, true)
+		}
+	})
+}
+
+// Batch is what the server lacks.
+type Batch struct {
+	NextHops  []*planbv1.NextHop
+	Groups    []*planbv1.NextHopGroup
+	ChangesV6 []byte // packed
+	ChangesV4 []byte
+	Announced int
+	Withdrawn int
+
+	Since   time.Time // the oldest of the changes
+	Drained bool      // nothing was left but withdrawals that wait
+	AllTold bool      // and this is all that sources told when they had told all
+	// When a withdrawal that waits is due; zero if none waits.
+	Next time.Time
+}
+
+// Changes counts what the server counts.
+func (b *Batch) Changes() int {
+	return b.Announced + b.Withdrawn + len(b.NextHops) + len(b.Groups)
+}
+
+// The most changes that one route makes: a group with its members.
+const routeCost = maxMembers + 2
+
+// Take returns at most `budget` changes, in no order: for each prefix what it is
+// now, whatever it was between. The server has them, says the table from then on,
+// until it is disconnected.
+func (t *Table) Take(budget int) *Batch {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	b := &Batch{Drained: true, AllTold: t.allTold}
+	now := t.options.Now().UnixNano()
+	oldest, next := now, int64(0)
+	for k, since := range t.dirty {
+		e := t.entries[k]
+		if due := since + int64(t.options.WithdrawDelay); len(e.claims) == 0 && due > now {
+			if next == 0 || due < next {
+				next = due
+			}
+			continue
+		}
+		if b.Changes()+routeCost > budget {
+			b.Drained = false
+			break
+		}
+		id, op := uint32(0), planbv1.RouteUpdate_OP_DELETE
+		if len(e.claims) > 0 {
+			id, op = t.ids.resolve(e.claims[0].set, b), planbv1.RouteUpdate_OP_UPSERT
+		}
+		delete(t.dirty, k)
+		if id == e.sent {
+			continue
+		}
+		b.ChangesV6, b.ChangesV4 = k.appendChange(b.ChangesV6, b.ChangesV4, byte(op), id)
+		oldest = min(oldest, since)
+		e.sent = id
+		if id == 0 {
+			b.Withdrawn++
+			delete(t.entries, k)
+		} else {
+			b.Announced++
+		}
+	}
+	b.Since = time.Unix(0, oldest)
+	if next != 0 {
+		b.Next = time.Unix(0, next)
+	}
+	return b
+}
+
+// SourceStats is the state of a source.
+type SourceStats struct {
+	Name      string
+	Routes    int
+	Stale     int    // of lost sessions, or not repeated since Begin
+	Refused   uint64 // routes that are none
+	Swept     uint64 // routes that a session did not repeat
+	Expired   uint64 // routes whose session was lost for too long
+	Following int    // sessions that have told all
+	Telling   int
+	Lost      int
+}
+
+// Stats is the state of a table.
+type Stats struct {
+	Sources  []SourceStats
+	Prefixes int
+	Pending  int // prefixes that may differ from what the server has
+	AllTold  bool
+	Settled  bool
+}
+
+// Stats returns the state now.
+func (t *Table) Stats() Stats {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	all := Stats{Prefixes: len(t.entries), Pending: len(t.dirty), AllTold: t.allTold, Settled: t.settled}
+	for _, f := range t.sources {
+		s := f.stats
+		s.Name = f.Name
+		for _, session := range f.sessions {
+			s.Routes += session.routes
+			switch {
+			case !session.lost.IsZero():
+				s.Lost++
+				s.Stale += session.routes
+			case session.told:
+				s.Following++
+				s.Stale += session.routes - session.fresh
+			default:
+				s.Telling++
+				s.Stale += session.routes - session.fresh
+			}
+		}
+		all.Sources = append(all.Sources, s)
+	}
+	return all
+}
+
+var _ source.Sink = (*Sink)(nil)

@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package file is a source of routes that reads a file, and again when it changes.
+//
+// A line of a file is a prefix and its next hops, one after the other:
+//
+//	2001:db8::/32 7                                      # an id of the server
+//	2001:db8:1::/48 via fe80::1 dev eth0
+//	10.0.0.0/8 via 192.0.2.1 weight 2 via 192.0.2.2      # shared 2:1
+//	192.0.2.0/24 dev eth1
+//	198.51.100.0/24 blackhole                            # or unreachable, prohibit
+//
+// A file whose first line is a header with the column "prefix" is CSV; the others are
+// "id", "gateway", "interface", "weight" and "label". Rows of one prefix are the next
+// hops of one route.
+package file
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/netip"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"planb.dev/lookup/feed/source"
+)
+
+const (
+	maxLine = 64 << 10
+	// Routes that go to the core by one call.
+	chunk = 4096
+)
+
+type config struct {
+	Path       string        `yaml:"path"`
+	Poll       time.Duration `yaml:"poll"`
+	MaxRoutes  int           `yaml:"max_routes"`
+	AllowEmpty bool          `yaml:"allow_empty"`
+}
+
+type file struct {
+	config
+	log *slog.Logger
+}
+
+// New is a source.New.
+func New(o source.Options) (source.Source, error) {
+	f := &file{config{Poll: time.Second, MaxRoutes: 4_000_000}, o.Log}
+	if err := o.Decode(&f.config); err != nil {
+		return nil, err
+	}
+	switch {
+	case f.Path == "":
+		return nil, errors.New("options.path: there is none")
+	case f.Poll < 10*time.Millisecond:
+		return nil, fmt.Errorf("options.poll: %s is less than 10ms", f.Poll)
+	case f.MaxRoutes < 1:
+		return nil, fmt.Errorf("options.max_routes: %d is less than 1", f.MaxRoutes)
+	}
+	return f, nil
+}
+
+// What tells that a file has changed.
+type identity struct {
+	device, inode uint64
+	size          int64
+	changed       time.Time
+}
+
+func (f *file) identify() (identity, error) {
+	info, err := os.Stat(f.Path)
+	if err != nil {
+		return identity{}, err
+	}
+	id := identity{size: info.Size(), changed: info.ModTime()}
+	if sys, ok := info.Sys().(*syscall.Stat_t); ok {
+		id.device, id.inode = uint64(sys.Dev), sys.Ino
+	}
+	return id, nil
+}
+
+// Run is source.Source's. A file that cannot be read changes nothing. One that is gone
+// is a lost session.
+func (f *file) Run(ctx context.Context, sink source.Sink) error {
+	var read identity // what was read last
+	last := ""        // the last error
+	for {
+		now, err := f.identify()
+		if err == nil && now != read {
+			var routes []source.Route
+			if routes, err = f.read(ctx); err == nil {
+				// A file that is being written has not been read whole.
+				if again, _ := f.identify(); again == now {
+					tell(sink, routes)
+					read, last = now, ""
+				}
+			}
+		}
+		if errors.Is(err, os.ErrNotExist) {
+			sink.Lost("")
+			read = identity{}
+		}
+		if err != nil && ctx.Err() == nil && err.Error() != last {
+			last = err.Error()
+			f.log.Error("the file is not taken; its former routes stay", "why", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(f.Poll):
+		}
+	}
+}
+
+func tell(sink source.Sink, routes []source.Route) {
+	sink.Begin("")
+	for part := range slices.Chunk(routes, chunk) {
+		sink.Apply("", part)
+	}
+	sink.Complete("")
+}
+
+func (f *file) read(ctx context.Context) ([]source.Route, error) {
+	opened, err := os.Open(f.Path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = opened.Close() }()
+	routes, err := parse(ctx, opened, f.MaxRoutes)
+	if err != nil {
+		return nil, fmt.Errorf("%s:%w", f.Path, err)
+	}
+	if len(routes) == 0 && !f.AllowEmpty {
+		return nil, fmt.Errorf("%s gives no route, and allow_empty is not set", f.Path)
+	}
+	return routes, nil
+}
+
+// Reads a file, plain or of gzip. An error begins with the line's number.
+func parse(ctx context.Context, from io.Reader, maxRoutes int) ([]source.Route, error) {
+	text := bufio.NewReaderSize(from, maxLine)
+	if magic, _ := text.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
+		unpacked, err := gzip.NewReader(text)
+		if err != nil {
+			return nil, fmt.Errorf(" %w", err)
+		}
+		text = bufio.NewReaderSize(unpacked, maxLine)
+	}
+	head, _ := text.Peek(4096)
+	first, _, _ := strings.Cut(string(head), "\n")
+	if slices.Contains(strings.Split(strings.TrimSpace(first), ","), "prefix") {
+		return parseCSV(ctx, text, maxRoutes)
+	}
+	return parseText(ctx, text, maxRoutes)
+}
+
+func parseText(ctx context.Context, text io.Reader, maxRoutes int) ([]source.Route, error) {
+	var routes []source.Route
+	lines := bufio.NewScanner(text)
+	lines.Buffer(nil, maxLine)
+	number := 1
+	for ; lines.Scan(); number++ {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		line, _, _ := strings.Cut(lines.Text(), "#")
+		words := strings.Fields(line)
+		if len(words) == 0 {
+			continue
+		}
+		prefix, err := parsePrefix(words[0])
+		if err != nil {
+			return nil, fmt.Errorf("%d: %w", number, err)
+		}
+		paths, err := parsePaths(words[1:])
+		if err != nil {
+			return nil, fmt.Errorf("%d: %w", number, err)
+		}
+		if routes = append(routes, source.Route{Prefix: prefix, Paths: paths}); len(routes) > maxRoutes {
+			return nil, fmt.Errorf("%d: more than %d routes (max_routes)", number, maxRoutes)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("%d: %w", number, err)
+	}
+	return routes, nil
+}
+
+// Reads a prefix without host bits; an address is one of its full length.
+func parsePrefix(text string) (netip.Prefix, error) {
+	if address, err := netip.ParseAddr(text); err == nil && address.Zone() == "" {
+		return netip.PrefixFrom(address, address.BitLen()), nil
+	}
+	prefix, err := netip.ParsePrefix(text)
+	if err != nil {
+		return prefix, fmt.Errorf("%q is no prefix", text)
+	}
+	if prefix != prefix.Masked() {
+		return prefix, fmt.Errorf("%s has host bits set", text)
+	}
+	return prefix, nil
+}
+
+func parsePaths(words []string) ([]source.NextHop, error) {
+	switch {
+	case len(words) == 0:
+		return nil, errors.New("no next hop")
+	case len(words) == 1 && slices.Contains([]string{"blackhole", "unreachable", "prohibit"}, words[0]):
+		return []source.NextHop{{Label: words[0]}}, nil
+	case len(words) == 1:
+		id, err := parseID(words[0])
+		return []source.NextHop{{ID: id}}, err
+	case len(words)%2 != 0:
+		return nil, fmt.Errorf("%q has no value", words[len(words)-1])
+	}
+	var paths []source.NextHop
+	for i := 0; i < len(words); i += 2 {
+		word, value := words[i], words[i+1]
+		// A path begins with its gateway, or with its interface if it has none.
+		if word == "via" || word == "dev" && (i == 0 || paths[len(paths)-1].Interface != "") {
+			paths = append(paths, source.NextHop{})
+		}
+		if len(paths) == 0 {
+			return nil, fmt.Errorf("%q before a gateway or an interface", word)
+		}
+		if err := setField(&paths[len(paths)-1], word, value); err != nil {
+			return nil, err
+		}
+	}
+	return paths, nil
+}
+
+func parseID(text string) (uint32, error) {
+	id, err := strconv.ParseUint(text, 10, 32)
+	if err != nil || id == 0 {
+		return 0, fmt.Errorf("%q is no id of a next hop", text)
+	}
+	return uint32(id), nil
+}
+
+func setField(path *source.NextHop, field, value string) (err error) {
+	switch field {
+	case "via", "gateway":
+		if path.Gateway, err = netip.ParseAddr(value); err != nil {
+			return fmt.Errorf("%q is no gateway", value)
+		}
+	case "dev", "interface":
+		path.Interface = value
+	case "weight":
+		weight, err := strconv.ParseUint(value, 10, 24)
+		if err != nil || weight == 0 {
+			return fmt.Errorf("%q is no weight", value)
+		}
+		path.Weight = uint32(weight)
+	case "label":
+		path.Label = value
+	case "id":
+		path.ID, err = parseID(value)
+		return err
+	default:
+		return fmt.Errorf("%q is not known", field)
+	}
+	return nil
+}
+
+func parseCSV(ctx context.Context, text io.Reader, maxRoutes int) ([]source.Route, error) {
+	var routes []source.Route
+	places := map[netip.Prefix]int{}
+	rows := csv.NewReader(text)
+	rows.ReuseRecord = true
+	header, err := rows.Read()
+	if err != nil {
+		return nil, fmt.Errorf(" %w", err)
+	}
+	header = slices.Clone(header)
+	for ctx.Err() == nil {
+		row, err := rows.Read()
+		if err == io.EOF {
+			return routes, nil
+		} else if err != nil {
+			return nil, fmt.Errorf(" %w", err)
+		}
+		line, _ := rows.FieldPos(0)
+		var prefix netip.Prefix
+		var path source.NextHop
+		for i, field := range header {
+			if field == "prefix" {
+				prefix, err = parsePrefix(row[i])
+			} else if row[i] != "" {
+				err = setField(&path, field, row[i])
+			}
+			if err != nil {
+				return nil, fmt.Errorf("%d: %w", line, err)
+			}
+		}
+		place, known := places[prefix]
+		if !known {
+			if len(routes) == maxRoutes {
+				return nil, fmt.Errorf("%d: more than %d routes (max_routes)", line, maxRoutes)
+			}
+			place = len(routes)
+			places[prefix] = place
+			routes = append(routes, source.Route{Prefix: prefix})
+		}
+		routes[place].Paths = append(routes[place].Paths, path)
+	}
+	return nil, ctx.Err()
+}

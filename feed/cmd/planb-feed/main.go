@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// planb-feed keeps a table of a PlanB Lookup server equal to what sources of routes
+// have: routing daemons, the kernel, files.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"syscall"
+
+	"planb.dev/lookup/feed/config"
+	"planb.dev/lookup/feed/daemon"
+	"planb.dev/lookup/feed/file"
+)
+
+// The kinds of sources, with the administrative distances that operators know.
+var kinds = map[string]config.Kind{
+	"file": {New: file.New, Distance: 1},
+}
+
+func main() { os.Exit(run()) }
+
+func run() int {
+	path := flag.String("config", "/etc/planb/feed.yaml", "the configuration, a file in YAML")
+	check := flag.Bool("check", false, "read the configuration, say what is wrong with it, and end")
+	flag.Usage = func() {
+		var names []string
+		for name := range kinds {
+			names = append(names, name)
+		}
+		slices.Sort(names)
+		fmt.Fprintf(flag.CommandLine.Output(), `planb-feed: keeps a table of a PlanB Lookup server equal to what sources of routes have.
+
+Usage: planb-feed [--config=FILE] [--check]
+
+Kinds of sources: %s. It ends with 2 if the configuration cannot be used.
+
+`, strings.Join(names, ", "))
+		flag.PrintDefaults()
+	}
+	flag.Parse()
+	if flag.NArg() > 0 {
+		fmt.Fprintf(os.Stderr, "planb-feed: %q is no flag\n", flag.Arg(0))
+		return 2
+	}
+	c, err := config.Load(*path, kinds)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "planb-feed:", err)
+		return 2
+	}
+	log := slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: c.LogLevel}))
+	d, err := daemon.New(c, log)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "planb-feed:", err)
+		return 2
+	}
+	defer d.Close()
+	if *check {
+		fmt.Printf("%s: %d sources\n", *path, len(c.Sources))
+		return 0
+	}
+	// A full table doubles once while it is loaded; between, memory stays near what is
+	// used. GOGC and GOMEMLIMIT in the environment count instead.
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(50)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	err = d.Run(ctx, func(address net.Addr) {
+		if address != nil {
+			log.Info("pages are served", "address", address.String())
+		}
+	})
+	if err != nil {
+		log.Error("planb-feed ends", "why", err)
+		return 1
+	}
+	return 0
+}

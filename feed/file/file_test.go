@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package file
+
+import (
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+)
+
+// What a file says, as text.
+func say(t *testing.T, text string) string {
+	routes, err := parse(t.Context(), strings.NewReader(text), 10)
+	if err != nil {
+		return err.Error()
+	}
+	var said []string
+	for _, r := range routes {
+		said = append(said, fmt.Sprint(r.Prefix, r.Paths))
+	}
+	return strings.Join(said, "; ")
+}
+
+func TestTextAndCSVSayTheSame(t *testing.T) {
+	const want = "2001:db8::/32 [{invalid IP  0  7}]; " +
+		"2001:db8:1::/48 [{fe80::1 eth0 0  0}]; " +
+		"10.0.0.0/8 [{192.0.2.1  2  0} {192.0.2.2 eth1 0  0}]; " +
+		"192.0.2.1/32 [{invalid IP eth1 0  0}]; 0.0.0.0/0 [{invalid IP  0 blackhole 0}]"
+	text := "# a comment\n\n2001:db8::/32 7 # id\n2001:db8:1::/48 via fe80::1 dev eth0\r\n" +
+		"10.0.0.0/8\tvia 192.0.2.1 weight 2 via 192.0.2.2 dev eth1\n192.0.2.1 dev eth1\n0.0.0.0/0 blackhole"
+	if said := say(t, text); said != want {
+		t.Error(said)
+	}
+	if said := say(t, "prefix,id,gateway,interface,weight,label\n2001:db8::/32,7,,,,\n"+
+		"2001:db8:1::/48,,fe80::1,eth0,,\n10.0.0.0/8,,192.0.2.1,,2,\n10.0.0.0/8,,192.0.2.2,eth1,,\n"+
+		"192.0.2.1,,,eth1,,\n0.0.0.0/0,,,,,blackhole\n"); said != want {
+		t.Error(said)
+	}
+	var packed bytes.Buffer
+	writer := gzip.NewWriter(&packed)
+	_, _ = writer.Write([]byte(text))
+	_ = writer.Close()
+	if said := say(t, packed.String()); said != want {
+		t.Error(said)
+	}
+	if said := say(t, packed.String()[:packed.Len()-9]); !strings.Contains(said, "unexpected EOF") {
+		t.Error(said)
+	}
+}
+
+func TestAMalformedFileIsRefusedWithItsLine(t *testing.T) {
+	for text, want := range map[string]string{
+		"10.0.0.0/8":                                      "1: no next hop",
+		"\n10.0.0.1/8 7":                                  "2: 10.0.0.1/8 has host bits set",
+		"10.0.0.0/33 7":                                   `1: "10.0.0.0/33" is no prefix`,
+		"10.0.0.0/8 0":                                    `1: "0" is no id`,
+		"10.0.0.0/8 4294967296":                           `1: "4294967296" is no id`,
+		"10.0.0.0/8 via 1.2.3":                            `1: "1.2.3" is no gateway`,
+		"10.0.0.0/8 via 1.2.3.4 dev":                      `1: "dev" has no value`,
+		"10.0.0.0/8 weight 1":                             `1: "weight" before a gateway`,
+		"10.0.0.0/8 via 1.2.3.4 weight 0":                 `1: "0" is no weight`,
+		"10.0.0.0/8 via 1.2.3.4 metric 1":                 `1: "metric" is not known`,
+		"10.0.0.0/8 7\n" + strings.Repeat("x", maxLine+1): "2: bufio.Scanner: token too long",
+		strings.Repeat("10.0.0.0/8 7\n", 11):              "11: more than 10 routes",
+		"prefix,id\n10.0.0.0/8,x":                         `2: "x" is no id`,
+		"prefix,id\n10.0.0.0/8":                           "wrong number of fields",
+		"prefix,metric\n10.0.0.0/8,1":                     `2: "metric" is not known`,
+	} {
+		if said := say(t, text); !strings.Contains(said, want) {
+			t.Errorf("%.40q: %q, not %q", text, said, want)
+		}
+	}
+}
+
+// What is taken has prefixes without host bits, and at least one path a route.
+func FuzzParse(f *testing.F) {
+	f.Add([]byte("10.0.0.0/8 via 192.0.2.1 weight 2 via 192.0.2.2 dev eth1\n"))
+	f.Add([]byte("prefix,gateway\n10.0.0.0/8,192.0.2.1\n"))
+	f.Add([]byte("\x1f\x8b\x08\x00"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		routes, err := parse(t.Context(), bytes.NewReader(text), 100)
+		if err != nil {
+			return
+		}
+		for _, r := range routes {
+			if r.Prefix != r.Prefix.Masked() || r.Prefix == (netip.Prefix{}) || len(r.Paths) == 0 {
+				t.Errorf("%+v", r)
+			}
+		}
+	})
+}

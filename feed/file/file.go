@@ -40,6 +40,8 @@ const (
 	maxLine = 64 << 10
 	// Routes that go to the core by one call.
 	chunk = 4096
+	// A file that changed so shortly before may change again with the same time.
+	settled = 100 * time.Millisecond
 )
 
 type config struct {
@@ -103,7 +105,10 @@ func (f *file) Run(ctx context.Context, sink source.Sink) error {
 				// A file that is being written has not been read whole.
 				if again, _ := f.identify(); again == now {
 					tell(sink, routes)
-					read, last = now, ""
+					last = ""
+					if time.Since(now.changed).Abs() > settled {
+						read = now
+					}
 				}
 			}
 		}

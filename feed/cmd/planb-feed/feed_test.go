@@ -168,6 +168,7 @@ type feed struct {
 	folder  string
 	command *exec.Cmd
 	pages   atomic.Pointer[string]
+	logged  chan struct{} // closed at the end of the log
 }
 
 func newFeed(t *testing.T, s *server, sources int, more string) *feed {
@@ -212,11 +213,14 @@ func (f *feed) run() {
 	if err := f.command.Start(); err != nil {
 		f.t.Fatal(err)
 	}
+	f.logged = make(chan struct{})
 	go func() {
+		defer close(f.logged)
 		for lines := bufio.NewScanner(log); lines.Scan(); {
 			var line struct{ Msg, Address string }
+			f.t.Log(lines.Text())
 			if json.Unmarshal(lines.Bytes(), &line) != nil {
-				fmt.Println("no JSON:", lines.Text())
+				f.t.Error("no JSON")
 			} else if line.Msg == "pages are served" {
 				f.pages.Store(&line.Address)
 			}
@@ -227,6 +231,7 @@ func (f *feed) run() {
 func (f *feed) stop(signal syscall.Signal) {
 	if f.command != nil {
 		_ = f.command.Process.Signal(signal)
+		<-f.logged
 		_ = f.command.Wait()
 		f.command = nil
 		f.pages.Store(nil)
@@ -431,7 +436,7 @@ func TestNothingIsLostWhenEitherSideIsKilledUnderChurn(t *testing.T) {
 			} else {
 				delete(files[0], prefix)
 			}
-			prefix = fmt.Sprintf("2001:db8:%x::/48", random.IntN(500))
+			prefix = fmt.Sprintf("2001:db8:%x::/48", 1+random.IntN(500))
 			if random.IntN(2) == 0 {
 				files[random.IntN(2)][prefix] = hop()
 			} else {

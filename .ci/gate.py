@@ -200,6 +200,7 @@ def programs(gate, folder):
 def clients(gate, folder):
     gate.step("Python", "client/python/test.sh", folder)
     gate.step("Go", "client/go/test.sh", folder)
+    gate.step("feed", "feed/test.sh", folder)
 
 
 def test(gate, folder, long=False):
@@ -234,6 +235,7 @@ def outside(gate, folder, long):
     gate.step("Python with the newest packages", "client/python/test.sh", "--newest",
               folder)
     gate.step("Go under the race detector", "client/go/test.sh", "--race", folder)
+    gate.step("feed under the race detector", "feed/test.sh", "--race", folder)
     gate.step("the documentation as a site", "docs/site.py",
               tempfile.mkdtemp(dir=folder), folder)
 

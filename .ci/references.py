@@ -14,7 +14,8 @@ import re
 import subprocess
 import sys
 
-ROOMS = r"(?:base|benchmarks|client|deploy|docs|follow|lpm|proto|server|third_party)"
+ROOMS = (r"(?:base|benchmarks|client|deploy|docs|feed|follow|lpm|proto|server|"
+         r"third_party)")
 PATH = re.compile(
     rf"(?<![\w/.-])({ROOMS}/[\w./-]*\.(?:bzl|cc|h|html|inc|json|md|proto|py|sh|yaml))\b")
 LABEL = re.compile(rf"(?<![\w:])//({ROOMS}[\w/]*)(?::([\w.]+))?(?![\w/.])")

@@ -47,6 +47,7 @@ NAV = {
         "Clients": "client/README.md",
         "Python": "client/python/README.md",
         "Go": "client/go/README.md",
+        "A table that fills itself": "feed/README.md",
         "Examples": "client/examples/README.md",
         "Kubernetes and the image": "deploy/README.md",
         "systemd and packages": "deploy/systemd/README.md",

@@ -392,6 +392,34 @@ func TestAFeedThatAnotherOneReplacedWritesNoMore(t *testing.T) {
 	}
 }
 
+// What an old stream left on the way is then refused, and changes nothing after the list.
+func TestEachConnectionTakesTheTableAnew(t *testing.T) {
+	s := startServer(t)
+	s.flags = []string{"--store=" + filepath.Join(s.folder, "store")}
+	s.stop(syscall.SIGKILL)
+	s.run()
+	f := newFeed(t, s, 1, "")
+	f.write(0, map[string]string{"10.0.0.0/8": "1"})
+	f.run()
+	eventually(t, "ready", f.ready)
+	client := s.client()
+	epoch := func() uint64 {
+		table, err := client.Table(t.Context())
+		if err != nil {
+			return 0
+		}
+		return table.WriterEpoch
+	}
+	before := epoch()
+	s.stop(syscall.SIGTERM)
+	s.run()
+	eventually(t, "a higher epoch", func() bool { return epoch() > before })
+	_, err := client.Announce(t.Context(), map[netip.Prefix]uint32{netip.MustParsePrefix("10.0.0.0/8"): 2})
+	if planb.ReasonOf(err) != "WRITER_FENCED" {
+		t.Error(err)
+	}
+}
+
 func TestAServerThatIsFullIsTriedAgain(t *testing.T) {
 	s := startServer(t, "--store=none", "--max_routes=10")
 	f := newFeed(t, s, 1, "")

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rib
+
+import (
+	"log/slog"
+	"net/netip"
+	"testing"
+	"time"
+
+	"planb.dev/lookup/feed/source"
+)
+
+// A connected table of one source, and its clock.
+func newTable(now *time.Time) (*Table, *Sink) {
+	t := New(Options{Sources: []SourceOptions{{Name: "a", StaleTime: staleTime}}, FirstID: firstID,
+		WithdrawDelay: withdrawDelay, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return *now }})
+	t.Disconnect()
+	t.EndList()
+	return t, t.Sink(0)
+}
+
+func route(prefix string, paths ...source.NextHop) []source.Route {
+	return []source.Route{{Prefix: netip.MustParsePrefix(prefix), Paths: paths}}
+}
+
+func TestAWithdrawalWaitsForAnAnnouncementOfItsPrefix(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	table, sink := newTable(&now)
+	sink.Apply("", route("10.0.0.0/8", via("192.0.2.1", "", 0)))
+	table.Take(1000)
+	sink.Apply("", route("10.0.0.0/8"))
+	if b := table.Take(1000); b.Changes() != 0 || !b.Next.Equal(now.Add(withdrawDelay)) || !b.Drained {
+		t.Errorf("%+v", b)
+	}
+	now = now.Add(withdrawDelay - 1)
+	if b := table.Take(1000); b.Changes() != 0 {
+		t.Errorf("%+v", b)
+	}
+	sink.Apply("", route("10.0.0.0/8", via("192.0.2.2", "", 0)))
+	if b := table.Take(1000); b.Announced != 1 || b.Withdrawn != 0 {
+		t.Errorf("%+v", b)
+	}
+	sink.Apply("", route("10.0.0.0/8"))
+	now = now.Add(withdrawDelay)
+	if b := table.Take(1000); b.Withdrawn != 1 || !b.Next.IsZero() {
+		t.Errorf("%+v", b)
+	}
+}
+
+func TestWhatASweepRemovesGoesAtOnce(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	table, sink := newTable(&now)
+	sink.Begin("")
+	sink.Apply("", route("10.0.0.0/8", via("192.0.2.1", "", 0)))
+	table.Take(1000)
+	sink.Begin("")
+	sink.Complete("")
+	if b := table.Take(1000); b.Withdrawn != 1 || !b.AllTold {
+		t.Errorf("%+v", b)
+	}
+}
+
+func TestARouteThatIsRefusedIsCountedAndNotKept(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	table, sink := newTable(&now)
+	for _, bad := range [][]source.NextHop{{{}}, {{ID: firstID}}, {{ID: 1}, {ID: 2}}} {
+		sink.Apply("", route("10.0.0.0/8", via("192.0.2.1", "", 0)))
+		sink.Apply("", route("10.0.0.0/8", bad...))
+		sink.Apply("", route("10.0.0.1/8", via("192.0.2.1", "", 0)))
+	}
+	if s := table.Stats(); s.Sources[0].Refused != 6 || s.Sources[0].Routes != 0 || s.Prefixes != 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// As long as nothing is taken, or nobody is there: what comes and goes leaves nothing.
+func TestMemoryIsThatOfTheRoutes(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	table, sink := newTable(&now)
+	for _, disconnect := range []bool{false, true} {
+		if disconnect {
+			table.Disconnect()
+		}
+		for i := range 1000 {
+			prefix := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i >> 8), byte(i), 0}), 24).String()
+			sink.Apply("", route(prefix, via("192.0.2.1", "", 0)))
+			sink.Apply("", route(prefix))
+		}
+		if s := table.Stats(); s.Prefixes != 0 || s.Pending != 0 {
+			t.Errorf("%+v", s)
+		}
+	}
+}
+
+func TestTextOfANextHopIsWhatAServerTakes(t *testing.T) {
+	for text, want := range map[string]string{
+		"eth0": "eth0", "a\x1fb\n": "a?b?", "\xff": "?", "ééé": "éé", "\u009b1m": "?1m",
+	} {
+		if got := bounded(text, 5); got != want {
+			t.Errorf("%q: %q, not %q", text, got, want)
+		}
+	}
+}

@@ -21,6 +21,9 @@ bool HasChanges(const v1::WatchRoutesResponse& message) {
 }
 
 absl::StatusOr<Route> FromUpdate(const v1::RouteUpdate& update) {
+  if (!update.prefix().text().empty()) {
+    return absl::InvalidArgumentError("a prefix in text where packed is due");
+  }
   const auto prefix = FromProto(update.prefix());
   if (!prefix.ok()) return prefix.status();
   const bool withdrawn = update.op() == v1::RouteUpdate::OP_DELETE;

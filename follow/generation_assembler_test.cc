@@ -198,6 +198,11 @@ TEST(GenerationAssembler, MalformedChangesAreRefused) {
   message = Announce(6, true);
   message.mutable_updates(0)->mutable_prefix()->set_length(200);
   EXPECT_TRUE(IsRefused(message));
+  // Text is for input alone.
+  message = Announce(6, true);
+  *message.mutable_updates(0)->mutable_prefix() = v1::Prefix();
+  message.mutable_updates(0)->mutable_prefix()->set_text("::/0");
+  EXPECT_TRUE(IsRefused(message));
   message = Announce(6, true);
   message.add_next_hops()->set_gateway("abc");
   EXPECT_TRUE(IsRefused(message));

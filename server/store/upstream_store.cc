@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/base/thread_annotations.h"
 #include "absl/random/random.h"
 #include "absl/strings/escaping.h"
@@ -30,6 +31,8 @@ absl::Status ToAbsl(const grpc::Status& status) {
   return {static_cast<absl::StatusCode>(status.error_code()),
           status.error_message()};
 }
+
+bool ByPrefix(const Route& a, const Route& b) { return a.prefix < b.prefix; }
 
 bool HasItsDigest(const GenerationChanges& whole) {
   TableDigest contents;
@@ -93,8 +96,7 @@ StoredTable UpstreamStore::Watch::Take(GenerationChanges& whole) {
   table.routes = std::move(whole.routes);
   table.next_hops = std::move(whole.next_hops);
   table.groups = std::move(whole.groups);
-  std::sort(table.routes.begin(), table.routes.end(),
-            [](const Route& a, const Route& b) { return a.prefix < b.prefix; });
+  absl::c_sort(table.routes, &ByPrefix);
   table.tail_generation = whole.generation;
   table.tail_digest = std::move(whole.digest);
   return table;
@@ -292,6 +294,8 @@ void UpstreamStore::RunWatch(Watch& watch) {
         follower_->Replaced(std::move(whole));
         continue;
       }
+      // The contract gives changes no order.
+      absl::c_sort(changes->routes, &ByPrefix);
       std::vector<AcceptedBatch> batches(1);
       batches[0].delta = std::make_shared<Delta>(
           Delta{.generation = changes->generation,

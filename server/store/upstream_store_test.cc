@@ -33,8 +33,12 @@ class Notes final : public StoreFollower {
  public:
   void Appended(const std::string&, uint64_t, uint64_t,
                 std::vector<AcceptedBatch> batches) override {
-    Add(absl::StrCat("changes of ", batches[0].delta->generation, " after ",
-                     batches[0].delta->previous));
+    const Delta& delta = *batches[0].delta;
+    Add(absl::StrCat("changes of ", delta.generation, " after ",
+                     delta.previous));
+    for (size_t i = 1; i < delta.routes.size(); ++i) {
+      EXPECT_LT(delta.routes[i - 1].prefix, delta.routes[i].prefix);
+    }
   }
   void Replaced(StoredTable table) override {
     Add(absl::StrCat("whole ", table.generation));
@@ -93,6 +97,20 @@ v1::WatchRoutesResponse Whole(uint64_t generation) {
 
 v1::WatchRoutesResponse Changes(uint64_t generation) {
   return FakeLeader::Generation(generation, /*reset=*/false, {kOther});
+}
+
+// The contract promises that each prefix comes once, and no order.
+TEST(UpstreamStore, SortsWhatASenderDidNot) {
+  for (const std::vector<Route>& routes :
+       {std::vector{kRoute, kOther}, std::vector{kOther, kRoute}}) {
+    EXPECT_THAT(Follow(1,
+                       [&](const auto&, auto& writer, Notes&) {
+                         writer.Write(Whole(5));
+                         writer.Write(FakeLeader::Generation(6, /*reset=*/false,
+                                                             routes));
+                       }),
+                ElementsAre("changes of 6 after 5"));
+  }
 }
 
 TEST(UpstreamStore, RefusesAGenerationThatComesTwice) {

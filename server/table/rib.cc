@@ -131,15 +131,13 @@ struct ListNames {
   absl::string_view noun;
 };
 
-// Applies upserts and deletes of one kind to `map`. Adds the entries that were
-// replaced or deleted to `before`.
+// Adds what upserts and deletes of one kind change in `map` to `changed` and
+// `deleted`.
 template <typename Map, typename Entry>
-void ApplyKind(absl::Span<const Entry> upserts,
-               absl::Span<const NextHopId> deletes, bool replace,
-               const ListNames& names, Violations& violations,
-               ChangeCounts& counts, std::vector<Entry>& before,
-               std::vector<Entry>& changed, std::vector<NextHopId>& deleted,
-               Map& map) {
+void FindChanges(absl::Span<const Entry> upserts,
+                 absl::Span<const NextHopId> deletes, bool replace,
+                 const ListNames& names, const Map& map, Violations& violations,
+                 std::vector<Entry>& changed, std::vector<NextHopId>& deleted) {
   std::unordered_set<NextHopId> seen;
   const auto once = [&](NextHopId id, absl::string_view field) {
     if (seen.insert(id).second) return true;
@@ -150,36 +148,24 @@ void ApplyKind(absl::Span<const Entry> upserts,
   for (size_t i = 0; i < upserts.size(); ++i) {
     const Entry& entry = upserts[i];
     if (!once(entry.id, absl::StrCat(names.upserts, "[", i, "].id"))) continue;
-    const auto at = map.Locate(entry.id);
-    if (at.found) {
-      if (map.At(at) == entry) continue;
-      before.push_back(map.At(at));
-    }
-    map.Put(at, entry);
-    ++(at.found ? counts.next_hops_changed : counts.next_hops_added);
-    changed.push_back(entry);
+    const Entry* const before = map.Find(entry.id);
+    if (before == nullptr || *before != entry) changed.push_back(entry);
   }
-  const auto erase = [&](NextHopId id) {
-    const auto at = map.Locate(id);
-    if (!at.found) return false;
-    before.push_back(map.At(at));
-    map.Remove(at);
-    ++counts.next_hops_removed;
-    deleted.push_back(id);
-    return true;
-  };
   for (size_t i = 0; i < deletes.size(); ++i) {
+    const NextHopId id = deletes[i];
     const std::string field = absl::StrCat(names.deletes, "[", i, "]");
-    if (!once(deletes[i], field) || erase(deletes[i])) continue;
+    if (!once(id, field)) continue;
+    if (map.Find(id) != nullptr) {
+      deleted.push_back(id);
+      continue;
+    }
     violations.Add(absl::StatusCode::kNotFound, names.absent_reason, field,
-                   absl::StrCat("no ", names.noun, " has the id ", deletes[i]));
+                   absl::StrCat("no ", names.noun, " has the id ", id));
   }
   if (!replace) return;
-  std::vector<NextHopId> unlisted;
   for (const Entry& entry : map) {
-    if (!seen.contains(entry.id)) unlisted.push_back(entry.id);
+    if (!seen.contains(entry.id)) deleted.push_back(entry.id);
   }
-  for (NextHopId id : unlisted) erase(id);
 }
 
 template <typename Entry>
@@ -197,10 +183,8 @@ void Update(const std::vector<Entry>& before, const std::vector<Entry>& after,
   for (const Entry& entry : after) digest.Add(entry);
 }
 
-// Refuses an id that a request deletes as one kind and adds as the other. What
-// another server has accepted may do that: it comes from a replacement.
+// Refuses an id that a request deletes as one kind and adds as the other.
 void CheckOtherKind(const UpdateBatch& batch, Violations& violations) {
-  if (batch.accepted_elsewhere) return;
   const auto repeated = [&](absl::string_view field, NextHopId id) {
     violations.Add(absl::StatusCode::kInvalidArgument, "NEXT_HOP_REPEATED",
                    field, absl::StrCat("id ", id, " appears twice"));
@@ -224,15 +208,45 @@ void CheckOtherKind(const UpdateBatch& batch, Violations& violations) {
 
 }  // namespace
 
+template <typename Map, typename Entry>
+std::vector<Entry> NextHopSet::ApplyKind(const std::vector<Entry>& changed,
+                                         absl::Span<const NextHopId> deleted,
+                                         ChangeCounts& counts, Map& map) {
+  std::vector<Entry> before;
+  for (const NextHopId id : deleted) {
+    const auto at = map.Locate(id);
+    if (!at.found) continue;
+    before.push_back(map.At(at));
+    map.Remove(at);
+    ++counts.next_hops_removed;
+  }
+  for (const Entry& entry : changed) {
+    const auto at = map.Locate(entry.id);
+    if (at.found) before.push_back(map.At(at));
+    map.Put(at, entry);
+    ++(at.found ? counts.next_hops_changed : counts.next_hops_added);
+  }
+  text_bytes_ += TextBytes(changed);
+  text_bytes_ -= TextBytes(before);
+  Update(before, changed, digest_);
+  return before;
+}
+
+void NextHopSet::ApplyGroups(const Delta& delta, ChangeCounts& counts) {
+  const std::vector<NextHopGroup> before =
+      ApplyKind(delta.groups, delta.deleted_groups, counts, groups_);
+  CountMembers(delta.groups, 1);
+  CountMembers(before, -1);
+}
+
 void NextHopSet::Apply(const UpdateBatch& batch, Violations& violations,
                        ChangeCounts& counts, Delta& delta) {
-  std::vector<NextHop> hops_before;
-  ApplyKind<NextHopMap, NextHop>(
+  FindChanges<NextHopMap, NextHop>(
       batch.next_hops, batch.deleted_next_hops, batch.replace_next_hops,
       {batch.fields->next_hops, batch.fields->deleted_next_hops,
        "NEXT_HOP_NOT_FOUND", "next hop"},
-      violations, counts, hops_before, delta.next_hops, delta.deleted_next_hops,
-      next_hops_);
+      next_hops_, violations, delta.next_hops, delta.deleted_next_hops);
+  ApplyKind(delta.next_hops, delta.deleted_next_hops, counts, next_hops_);
   std::vector<NextHopGroup> weighted;
   absl::Span<const NextHopGroup> groups = batch.groups;
   if (std::any_of(groups.begin(), groups.end(), LacksWeights)) {
@@ -240,22 +254,28 @@ void NextHopSet::Apply(const UpdateBatch& batch, Violations& violations,
     TakeWeights(batch.fields->groups, violations, weighted);
     groups = weighted;
   }
-  std::vector<NextHopGroup> groups_before;
-  ApplyKind<NextHopGroupMap, NextHopGroup>(
+  FindChanges<NextHopGroupMap, NextHopGroup>(
       groups, batch.deleted_groups, batch.replace_next_hops,
       {batch.fields->groups, batch.fields->deleted_groups, "GROUP_NOT_FOUND",
        "group"},
-      violations, counts, groups_before, delta.groups, delta.deleted_groups,
-      groups_);
-  text_bytes_ += TextBytes(delta.next_hops) + TextBytes(delta.groups);
-  text_bytes_ -= TextBytes(hops_before) + TextBytes(groups_before);
-  Update(hops_before, delta.next_hops, digest_);
-  Update(groups_before, delta.groups, digest_);
-  CountMembers(delta.groups, 1);
-  CountMembers(groups_before, -1);
+      groups_, violations, delta.groups, delta.deleted_groups);
+  ApplyGroups(delta, counts);
   CheckOtherKind(batch, violations);
   if (!delta.next_hops.empty() || !delta.groups.empty()) {
-    CheckKinds(batch, violations);
+    CheckKinds(*batch.fields, batch.next_hops, batch.groups, violations);
+  }
+}
+
+void NextHopSet::Apply(const Delta& delta, Violations& violations,
+                       ChangeCounts& counts) {
+  ApplyKind(delta.next_hops, delta.deleted_next_hops, counts, next_hops_);
+  ApplyGroups(delta, counts);
+  CheckKinds(kUpdateFields, delta.next_hops, delta.groups, violations);
+  for (const NextHopGroup& group : delta.groups) {
+    if (!LacksWeights(group)) continue;
+    violations.Add(absl::StatusCode::kInvalidArgument, "GROUP_INVALID",
+                   kUpdateFields.groups,
+                   absl::StrCat("group ", group.id, " has no weights"));
   }
 }
 
@@ -304,18 +324,20 @@ void NextHopSet::CountMembers(absl::Span<const NextHopGroup> groups,
   }
 }
 
-void NextHopSet::CheckKinds(const UpdateBatch& batch,
+void NextHopSet::CheckKinds(const UpdateFields& fields,
+                            absl::Span<const NextHop> next_hops,
+                            absl::Span<const NextHopGroup> groups,
                             Violations& violations) const {
   if (groups_.empty()) return;
-  for (size_t i = 0; i < batch.next_hops.size(); ++i) {
-    if (FindGroup(batch.next_hops[i].id) == nullptr) continue;
+  for (size_t i = 0; i < next_hops.size(); ++i) {
+    if (FindGroup(next_hops[i].id) == nullptr) continue;
     violations.Add(absl::StatusCode::kInvalidArgument, "NEXT_HOP_IS_GROUP",
-                   absl::StrCat(batch.fields->next_hops, "[", i, "].id"),
-                   absl::StrCat("id ", batch.next_hops[i].id, " is a group's"));
+                   absl::StrCat(fields.next_hops, "[", i, "].id"),
+                   absl::StrCat("id ", next_hops[i].id, " is a group's"));
   }
-  for (size_t i = 0; i < batch.groups.size(); ++i) {
-    const NextHopGroup& group = batch.groups[i];
-    const std::string field = absl::StrCat(batch.fields->groups, "[", i, "]");
+  for (size_t i = 0; i < groups.size(); ++i) {
+    const NextHopGroup& group = groups[i];
+    const std::string field = absl::StrCat(fields.groups, "[", i, "]");
     if (Find(group.id) != nullptr) {
       violations.Add(absl::StatusCode::kInvalidArgument, "NEXT_HOP_IS_GROUP",
                      absl::StrCat(field, ".id"),
@@ -366,12 +388,30 @@ absl::StatusOr<Rib::Change> Rib::Apply(const UpdateBatch& batch) {
   }
   if (violations.empty()) CheckUnused(batch, change.delta, violations);
   if (!violations.empty()) return violations.ToStatus();
-  if (!batch.accepted_elsewhere) {
-    const absl::Status fits = CheckLimits(routes_before, next_hops_before);
-    if (!fits.ok()) return fits;
-  }
+  const absl::Status fits = CheckLimits(routes_before, next_hops_before);
+  if (!fits.ok()) return fits;
   Finish(batch, change);
   return change;
+}
+
+absl::StatusOr<ChangeCounts> Rib::Apply(const Delta& delta) {
+  const auto wrong = std::adjacent_find(
+      delta.routes.begin(), delta.routes.end(),
+      [](const Route& a, const Route& b) { return a.prefix >= b.prefix; });
+  if (wrong != delta.routes.end()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the prefix after ", wrong->prefix.ToString(),
+                     " is the same, or not in its place"));
+  }
+  Change change;
+  Violations violations;
+  next_hops_.Apply(delta, violations, change.counts);
+  if (!violations.empty()) return violations.ToStatus();
+  SetRoutes(delta.routes, change);
+  for (const auto& [id, routes] : change.uses) {
+    next_hops_.CountRoutes(id, routes);
+  }
+  return change.counts;
 }
 
 void Rib::Finish(const UpdateBatch& batch, Change& change) const {
@@ -471,7 +511,8 @@ void Rib::ApplyChanges(const UpdateBatch& batch,
     const uint32_t i = index(n);
     const auto& [op, prefix, next_hop] = batch.changes[i];
     const NextHopId after = IsDelete(op) ? kNoRoute : next_hop;
-    const NextHopId before = Set(prefix, after, change);
+    const NextHopId before = routes_.Exchange(prefix, after);
+    Record(prefix, before, after, change);
     CountOperation(op, before, after, 1, change);
     if ((op == Op::kInsert && before != kNoRoute) ||
         ((op == Op::kReplace || op == Op::kDeleteStrict) &&
@@ -505,12 +546,6 @@ void Rib::ApplyChanges(const UpdateBatch& batch,
             absl::StrCat("no next hop or group has the id ", refused.next_hop));
     }
   }
-}
-
-NextHopId Rib::Set(const Prefix& prefix, NextHopId next_hop, Change& change) {
-  const NextHopId before = routes_.Exchange(prefix, next_hop);
-  Record(prefix, before, next_hop, change);
-  return before;
 }
 
 template <typename Use>
@@ -551,11 +586,20 @@ void Rib::Replace(const UpdateBatch& batch, Violations& violations,
   ForEachDifference(all, [&](const Prefix&, NextHopId before, NextHopId after) {
     differences += before != after ? 1 : 0;
   });
+  std::vector<Route>& changed = change.delta.routes;
+  changed.reserve(differences);
   if (differences < size() / kFewDifferences) {
-    ApplyDifferences(all, differences, change);
+    ForEachDifference(
+        all, [&](const Prefix& prefix, NextHopId before, NextHopId after) {
+          if (before != after) {
+            changed.push_back({prefix, after});
+          } else {
+            ++change.counts.unchanged;
+          }
+        });
+    SetRoutes(changed, change);
     return;
   }
-  change.delta.routes.reserve(differences);
   ForEachDifference(
       all, [&](const Prefix& prefix, NextHopId before, NextHopId after) {
         Record(prefix, before, after, change);
@@ -563,21 +607,14 @@ void Rib::Replace(const UpdateBatch& batch, Violations& violations,
   routes_ = TableRoutes(all);
 }
 
-void Rib::ApplyDifferences(const std::vector<Route>& wanted, size_t count,
-                           Change& change) {
-  std::vector<Route> differences;
-  differences.reserve(count);
-  ForEachDifference(
-      wanted, [&](const Prefix& prefix, NextHopId before, NextHopId after) {
-        if (before != after) {
-          differences.push_back({prefix, after});
-        } else {
-          ++change.counts.unchanged;
-        }
-      });
-  change.delta.routes.reserve(count);
-  for (const Route& route : differences) {
-    Set(route.prefix, route.next_hop, change);
+void Rib::SetRoutes(absl::Span<const Route> routes, Change& change) {
+  for (size_t i = 0; i < routes.size(); ++i) {
+    if (i + kPrefetched < routes.size()) {
+      const Prefix& ahead = routes[i + kPrefetched].prefix;
+      routes_.of(ahead.family()).Prefetch(ahead);
+    }
+    const auto& [prefix, next_hop] = routes[i];
+    Count(routes_.Exchange(prefix, next_hop), next_hop, 1, change);
   }
 }
 
@@ -585,7 +622,7 @@ void Rib::CheckUnused(const UpdateBatch& batch, const Delta& delta,
                       Violations& violations) const {
   if (delta.deleted_next_hops.empty() && delta.deleted_groups.empty()) return;
   // A replacement may leave routes without their next-hop object.
-  if (batch.replace_next_hops || batch.accepted_elsewhere) return;
+  if (batch.replace_next_hops) return;
   const auto check = [&](absl::Span<const NextHopId> ids,
                          absl::string_view list, bool members_count) {
     for (NextHopId id : ids) {

@@ -11,6 +11,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -77,6 +78,9 @@ class NextHopSet {
   // NOT_FOUND (NEXT_HOP_NOT_FOUND, GROUP_NOT_FOUND).
   void Apply(const UpdateBatch& batch, Violations& violations,
              ChangeCounts& counts, Delta& delta);
+  // Applies those of a delta. What it both deletes and adds is added. Errors:
+  // INVALID_ARGUMENT (GROUP_NESTED, GROUP_INVALID, NEXT_HOP_IS_GROUP).
+  void Apply(const Delta& delta, Violations& violations, ChangeCounts& counts);
 
   // `change` more routes name the id; fewer, if it is negative.
   void CountRoutes(NextHopId id, int64_t change) { Count(id, change, 0); }
@@ -104,12 +108,21 @@ class NextHopSet {
   size_t bytes() const;
 
  private:
+  // Deletes entries of one kind and sets others. Returns them as they were.
+  template <typename Map, typename Entry>
+  std::vector<Entry> ApplyKind(const std::vector<Entry>& changed,
+                               absl::Span<const NextHopId> deleted,
+                               ChangeCounts& counts, Map& map);
+  void ApplyGroups(const Delta& delta, ChangeCounts& counts);
   void Count(NextHopId id, int64_t routes, int64_t groups);
   void CountMembers(absl::Span<const NextHopGroup> groups, int64_t change);
   // Gives members without a weight that of their next hop, 1 without an object.
   void TakeWeights(absl::string_view field, Violations& violations,
                    std::vector<NextHopGroup>& groups) const;
-  void CheckKinds(const UpdateBatch& batch, Violations& violations) const;
+  void CheckKinds(const UpdateFields& fields,
+                  absl::Span<const NextHop> next_hops,
+                  absl::Span<const NextHopGroup> groups,
+                  Violations& violations) const;
 
   NextHopMap next_hops_;
   NextHopGroupMap groups_;
@@ -122,6 +135,10 @@ struct RibLimits {
   uint64_t max_routes = 4'000'000;
   uint64_t max_next_hops = 1'000'000;  // and groups
 };
+// For what was accepted under other limits.
+inline constexpr RibLimits kNoRibLimits = {
+    .max_routes = std::numeric_limits<uint64_t>::max(),
+    .max_next_hops = std::numeric_limits<uint64_t>::max()};
 
 // Thread-compatible. A Rib that Share() returned is independent of its source.
 // Invariants: each prefix at most once; no reserved next-hop id; digest() is
@@ -158,6 +175,11 @@ class Rib {
   // FAILED_PRECONDITION (NEXT_HOP_IN_USE), RESOURCE_EXHAUSTED (TABLE_FULL,
   // NEXT_HOPS_FULL).
   absl::StatusOr<Change> Apply(const UpdateBatch& batch);
+
+  // Applies what another server has accepted: no limit holds, and objects may
+  // be deleted that are in use. After an error the RIB must be discarded.
+  // O(delta * log routes). Errors: INVALID_ARGUMENT if no server can accept it.
+  absl::StatusOr<ChangeCounts> Apply(const Delta& delta);
 
   // True if the batch can be applied to one version and rebased to another: its
   // changes of routes do not depend on the version, except for their counts,
@@ -206,12 +228,8 @@ class Rib {
   void ForEachDifference(const std::vector<Route>& wanted, Use use) const;
   void Replace(const UpdateBatch& batch, Violations& violations,
                Change& change);
-  // Sets the `count` routes that differ from `wanted`.
-  void ApplyDifferences(const std::vector<Route>& wanted, size_t count,
-                        Change& change);
-  // Sets a route, or withdraws it if `next_hop` is kNoRoute, and records that.
-  // Returns the next hop before.
-  NextHopId Set(const Prefix& prefix, NextHopId next_hop, Change& change);
+  // Sets routes, or withdraws those without a next hop, and counts them.
+  void SetRoutes(absl::Span<const Route> routes, Change& change);
   // The part of Rebase that concerns routes.
   void RebaseRoutes(const UpdateBatch& batch, const Rib& base, const Rib& head,
                     absl::Span<const Prefix> touched, Change& change);

@@ -423,6 +423,8 @@ TEST(Rib, ADeletedGroupMayBecomeAMember) {
 
 TEST(Rib, UsesAgreeWithAScanOverRandomBatches) {
   Rib rib({});
+  // Gets the deltas, which no limit refuses.
+  Rib follower({.max_routes = 1, .max_next_hops = 1});
   std::mt19937 random(7);
   const auto below = [&](uint32_t n) {
     return std::uniform_int_distribution<uint32_t>(0, n - 1)(random);
@@ -453,9 +455,23 @@ TEST(Rib, UsesAgreeWithAScanOverRandomBatches) {
                        .members = {{1 + below(3), 1}, {4 + below(3), 2}}}};
     } else if (below(3) == 0) {
       batch.deleted_groups = {kFirstGroup + below(4)};
+    } else if (below(5) == 0) {
+      // An id may change its kind.
+      batch.next_hops = {{.id = kFirstGroup + below(4), .label = "hop"}};
+      batch.replace_next_hops = true;
     }
     Rib next = rib.Share();
-    if (next.Apply(batch).ok()) rib = std::move(next);
+    const auto change = next.Apply(batch);
+    if (change.ok()) {
+      rib = std::move(next);
+      const auto applied = follower.Apply(change->delta);
+      ASSERT_TRUE(applied.ok()) << applied.status();
+      ChangeCounts counts = change->counts;
+      counts.unchanged = 0;  // a delta has effective changes only
+      ASSERT_EQ(*applied, counts);
+      ASSERT_EQ(follower.digest(), rib.digest());
+      ASSERT_EQ(Routes(follower), Routes(rib));
+    }
     for (NextHopId id = 1; id <= kHops; ++id) {
       NextHopUses expected = {.id = id};
       for (const Route& route : rib.routes(Family::kIpv4)) {
@@ -469,8 +485,37 @@ TEST(Rib, UsesAgreeWithAScanOverRandomBatches) {
       const NextHopUses uses = rib.next_hops().Uses(id);
       ASSERT_EQ(uses.routes, expected.routes) << "round " << round;
       ASSERT_EQ(uses.groups, expected.groups) << "round " << round;
+      ASSERT_EQ(follower.next_hops().Uses(id).routes, expected.routes);
+      ASSERT_EQ(follower.next_hops().Uses(id).groups, expected.groups);
     }
   }
+}
+
+TEST(Rib, ADeltaThatNoServerMakesIsRefused) {
+  Rib rib({});
+  Do(rib, {}, {{.id = 5}});
+  Do(rib, Groups({{.id = 100, .members = {{6, 1}}}}));
+  const Route route = {P("10.0.0.0/8"), 1};
+  const Route later = {P("::/0"), 1};
+  const NextHopGroup::Member member = {.next_hop = 6, .weight = 1};
+  const Delta wrong[] = {
+      {.routes = {route, route}},
+      {.routes = {later, route}},
+      {.next_hops = {{.id = 100}}},
+      {.groups = {{.id = 5, .members = {member}}}},
+      {.groups = {{.id = 6, .members = {member}}}},
+      {.groups = {{.id = 7, .members = {{.next_hop = 100, .weight = 1}}}}},
+      {.groups = {{.id = 7, .members = {{.next_hop = 6, .weight = 0}}}}},
+  };
+  for (const Delta& delta : wrong) {
+    const absl::Status refused = rib.Share().Apply(delta).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(refused)) << refused;
+  }
+  const Delta right = {.routes = {route, later},
+                       .groups = {{.id = 7, .members = {member}}},
+                       .deleted_next_hops = {5}};
+  const auto applied = rib.Share().Apply(right);
+  EXPECT_TRUE(applied.ok()) << applied.status();
 }
 
 TEST(Rib, ADeltaTakesMemoryForWhatItChangesOnly) {

@@ -451,22 +451,17 @@ absl::Status Table::AwaitFollowed(SteadyInstant deadline) const {
 
 absl::Status Table::Apply(RemoteChange& elsewhere) {
   try {
-    if (elsewhere.whole != nullptr) {
-      elsewhere.batches.reserve(1);
-      auto batch = staging_.DiffTo(*elsewhere.whole);
-      if (!batch.ok()) return batch.status();
-      elsewhere.batches.push_back(*std::move(batch));
-      elsewhere.answered = std::move(elsewhere.whole->requests);
-      elsewhere.whole = nullptr;
-    }
-    staging_.AddAnswered(elsewhere.answered);
     Group group;
     absl::Status status;
-    for (const AcceptedBatch& batch : elsewhere.batches) {
-      auto staged = staging_.StageAccepted(batch);
+    const auto add = [&](absl::StatusOr<UpdateStaging::Staged> staged) {
       status = staged.status();
-      if (!status.ok()) break;
-      group.emplace_back().staged = *std::move(staged);
+      if (staged.ok()) group.emplace_back().staged = *std::move(staged);
+    };
+    if (elsewhere.whole != nullptr) {
+      add(staging_.StageWhole(*elsewhere.whole));
+    }
+    for (const AcceptedBatch& batch : elsewhere.batches) {
+      if (status.ok()) add(staging_.StageAccepted(batch));
     }
     UpdateStaging::Version head = staging_.Head();
     const MutexLock lock(mutex_);

@@ -225,7 +225,6 @@ class Table {
     uint64_t position = 0;
     std::vector<AcceptedBatch> batches;
     std::unique_ptr<StoredTable> whole;
-    std::vector<AnsweredRequest> answered;  // of the whole
   };
   struct Accepted {
     std::shared_ptr<const Delta> delta;

@@ -56,9 +56,6 @@ struct UpdateBatch {
   std::vector<NextHopId> deleted_groups;
   // With a replacement: next hops and groups that are not listed are deleted.
   bool replace_next_hops = false;
-  // The delta of a batch that another server has accepted: no limit holds, and
-  // objects may be deleted that are in use.
-  bool accepted_elsewhere = false;
 
   std::optional<uint64_t> expected_generation;
   uint64_t writer_epoch = 0;
@@ -107,7 +104,8 @@ struct UpdateOutcome {
 struct Delta {
   uint64_t generation = 0;
   uint64_t previous = 0;  // the generation before
-  // Each prefix once, with its new next hop; kNoRoute if it was withdrawn.
+  // Ascending, each prefix once, with its new next hop; kNoRoute if it was
+  // withdrawn.
   std::vector<Route> routes;
   std::vector<NextHop> next_hops;
   std::vector<NextHopGroup> groups;

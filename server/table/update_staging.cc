@@ -9,7 +9,6 @@
 
 #include "absl/base/internal/raw_logging.h"
 #include "absl/base/thread_annotations.h"
-#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/mutex.h"
@@ -145,12 +144,7 @@ absl::StatusOr<Rib> UpdateStaging::ToRib(const RibLimits& limits,
   batch.replacement = stored.routes;
   batch.next_hops = stored.next_hops;
   batch.groups = stored.groups;
-  // Keeps routes that were accepted under higher limits.
-  Rib rib(RibLimits{
-      .max_routes = std::max<uint64_t>(limits.max_routes, stored.routes.size()),
-      .max_next_hops =
-          std::max<uint64_t>(limits.max_next_hops,
-                             stored.next_hops.size() + stored.groups.size())});
+  Rib rib(kNoRibLimits);
   const absl::StatusOr<Rib::Change> change = rib.Apply(batch);
   if (!change.ok()) return damaged(change.status().message());
   rib.SetLimits(limits);
@@ -233,10 +227,10 @@ absl::Status UpdateStaging::CheckConditions(const UpdateBatch& batch) const {
 }
 
 absl::StatusOr<FibsBound> UpdateStaging::Admit(const Rib& next, size_t aside,
-                                               const Rib::Change& change,
+                                               const ChangeCounts& counts,
+                                               const Delta& delta,
                                                bool validate_only) {
-  const Delta& delta = change.delta;
-  const bool announces = change.counts.added > 0;
+  const bool announces = counts.added > 0;
   const auto fits = [&](const FibsBound& fibs) {
     const size_t bytes = aside + fibs.bytes();
     const size_t wanted = bytes + (announces ? kLeftByAnnouncements : 0);
@@ -249,7 +243,7 @@ absl::StatusOr<FibsBound> UpdateStaging::Admit(const Rib& next, size_t aside,
     head_bound_ = bytes;  // with the reservation, which Accept() keeps
     return true;
   };
-  if (options_.budget != nullptr && !announces && change.counts.changed == 0) {
+  if (options_.budget != nullptr && !announces && counts.changed == 0) {
     const FibsBound fewer = BoundOfFewer(next, head_.fibs, options_.fib);
     if (fits(fewer)) return fewer;
     if (delta.next_hops.empty() && delta.groups.empty()) {
@@ -380,8 +374,8 @@ absl::StatusOr<UpdateStaging::Staged> UpdateStaging::Stage(
   const absl::Status compilable = CheckCompilable(next.rib, options_.fib);
   if (!compilable.ok()) return compilable;
   const size_t aside = RibBytes(next.rib);
-  const absl::StatusOr<FibsBound> fibs =
-      Admit(next.rib, aside, *change, batch.validate_only);
+  const absl::StatusOr<FibsBound> fibs = Admit(
+      next.rib, aside, change->counts, change->delta, batch.validate_only);
   if (!fibs.ok()) return fibs.status();
   next.fibs = *fibs;
   next.memory_bound = aside + fibs->bytes();
@@ -417,68 +411,21 @@ absl::StatusOr<UpdateStaging::Staged> UpdateStaging::Stage(
   return staged;
 }
 
-namespace {
-
-// The changes of `delta`.
-UpdateBatch BatchOf(const Delta& delta) {
-  UpdateBatch batch;
-  batch.accepted_elsewhere = true;
-  batch.changes.reserve(delta.routes.size());
-  for (const Route& route : delta.routes) {
-    batch.changes.push_back({route.next_hop == kNoRoute
-                                 ? RouteChange::Op::kDelete
-                                 : RouteChange::Op::kUpsert,
-                             route.prefix, route.next_hop});
-  }
-  batch.next_hops = delta.next_hops;
-  batch.groups = delta.groups;
-  // What a delta both deletes and adds is added.
-  const auto keep = [](const auto& added, std::vector<NextHopId> ids) {
-    absl::flat_hash_set<NextHopId> kept;
-    for (const auto& object : added) kept.insert(object.id);
-    std::erase_if(ids, [&kept](NextHopId id) { return kept.contains(id); });
-    return ids;
-  };
-  batch.deleted_next_hops = keep(delta.next_hops, delta.deleted_next_hops);
-  batch.deleted_groups = keep(delta.groups, delta.deleted_groups);
-  return batch;
-}
-
-}  // namespace
-
-absl::StatusOr<UpdateStaging::Staged> UpdateStaging::StageAccepted(
-    AcceptedBatch accepted) {
+absl::StatusOr<UpdateStaging::Staged> UpdateStaging::StageRemote(
+    Rib rib, const ChangeCounts& counts, AcceptedBatch accepted) {
   Version next = head_.Share();
   next.writer_epoch = std::max(head_.writer_epoch, accepted.writer_epoch);
   if (accepted.delta != nullptr) {
     const Delta& delta = *accepted.delta;
-    if (delta.previous != head_.generation) {
-      return absl::DataLossError(
-          absl::StrCat("generation ", delta.generation, " changes generation ",
-                       delta.previous, " and comes after ", head_.generation));
-    }
-    if (delta.generation <= delta.previous) {
-      return absl::DataLossError(absl::StrCat("generation ", delta.generation,
-                                              " is not above the one before, ",
-                                              delta.previous));
-    }
-    const absl::StatusOr<Rib::Change> change = next.rib.Apply(BatchOf(delta));
-    if (!change.ok()) {
-      return absl::DataLossError(absl::StrCat("generation ", delta.generation,
-                                              ": ", change.status().message()));
-    }
-    if (next.rib.digest() != delta.digest) {
-      return absl::DataLossError(absl::StrCat("generation ", delta.generation,
-                                              " leads to another digest"));
-    }
     // No server accepts it.
-    const absl::Status compilable = CheckCompilable(next.rib, options_.fib);
+    const absl::Status compilable = CheckCompilable(rib, options_.fib);
     if (!compilable.ok()) {
       return absl::DataLossError(absl::StrCat("generation ", delta.generation,
                                               ": ", compilable.message()));
     }
-    const size_t aside = RibBytes(next.rib);
-    const auto fibs = Admit(next.rib, aside, *change, /*validate_only=*/false);
+    const size_t aside = RibBytes(rib);
+    const auto fibs = Admit(rib, aside, counts, delta, /*validate_only=*/false);
+    next.rib = std::move(rib);
     next.fibs = fibs.ok() ? *fibs : head_.fibs;
     next.memory_bound = aside + next.fibs.bytes();
     if (!fibs.ok()) {
@@ -501,11 +448,41 @@ absl::StatusOr<UpdateStaging::Staged> UpdateStaging::StageAccepted(
   return staged;
 }
 
-absl::StatusOr<AcceptedBatch> UpdateStaging::DiffTo(StoredTable& whole) const {
+absl::StatusOr<UpdateStaging::Staged> UpdateStaging::StageAccepted(
+    AcceptedBatch accepted) {
+  Rib rib = head_.rib.Share();
+  ChangeCounts counts;
+  if (accepted.delta != nullptr) {
+    const Delta& delta = *accepted.delta;
+    if (delta.previous != head_.generation) {
+      return absl::DataLossError(
+          absl::StrCat("generation ", delta.generation, " changes generation ",
+                       delta.previous, " and comes after ", head_.generation));
+    }
+    if (delta.generation <= delta.previous) {
+      return absl::DataLossError(absl::StrCat("generation ", delta.generation,
+                                              " is not above the one before, ",
+                                              delta.previous));
+    }
+    const absl::StatusOr<ChangeCounts> applied = rib.Apply(delta);
+    if (!applied.ok()) {
+      return absl::DataLossError(absl::StrCat(
+          "generation ", delta.generation, ": ", applied.status().message()));
+    }
+    if (rib.digest() != delta.digest) {
+      return absl::DataLossError(absl::StrCat("generation ", delta.generation,
+                                              " leads to another digest"));
+    }
+    counts = *applied;
+  }
+  return StageRemote(std::move(rib), counts, std::move(accepted));
+}
+
+absl::StatusOr<UpdateStaging::Staged> UpdateStaging::StageWhole(
+    StoredTable& whole) {
   const absl::Status valid = CheckRoutes(whole.routes);
   if (!valid.ok()) return valid;
   UpdateBatch batch;
-  batch.accepted_elsewhere = true;
   batch.replace_next_hops = true;
   // Lent, not copied: a table is large. Given back also if memory runs out.
   struct Loan {
@@ -526,6 +503,7 @@ absl::StatusOr<AcceptedBatch> UpdateStaging::DiffTo(StoredTable& whole) const {
   };
   const Loan loan(whole, batch);
   Rib rib = head_.rib.Share();
+  rib.SetLimits(kNoRibLimits);
   // The newest generations of the store's own history: is the head one of them?
   const auto other = [&](uint64_t generation, absl::string_view digest) {
     return generation == head_.generation && digest != head_.rib.digest();
@@ -555,7 +533,11 @@ absl::StatusOr<AcceptedBatch> UpdateStaging::DiffTo(StoredTable& whole) const {
     change->delta.generation = whole.generation;
     accepted.delta = std::make_shared<const Delta>(std::move(change->delta));
   }
-  return accepted;
+  rib.SetLimits(options_.limits);
+  absl::StatusOr<Staged> staged =
+      StageRemote(std::move(rib), change->counts, std::move(accepted));
+  if (staged.ok()) AddAnswered(whole.requests);
+  return staged;
 }
 
 void UpdateStaging::AddAnswered(absl::Span<const AnsweredRequest> requests) {

@@ -341,13 +341,11 @@ class UpdateStaging {
   // digest; then nothing is staged.
   absl::StatusOr<Staged> StageAccepted(AcceptedBatch accepted);
 
-  // A batch that makes the head the table `whole`, for StageAccepted. The table
-  // is as before afterwards. Errors: DATA_LOSS if no server can have it, or if
-  // the head does not lead there.
-  absl::StatusOr<AcceptedBatch> DiffTo(StoredTable& whole) const;
-
-  // Adds requests of a log, oldest first, that are not known.
-  void AddAnswered(absl::Span<const AnsweredRequest> requests);
+  // Makes the head the table `whole`, and adds its requests that are not known.
+  // The table is as before afterwards, also if this throws. Errors: DATA_LOSS
+  // if no server can have it, or if the head does not lead there; then nothing
+  // is staged.
+  absl::StatusOr<Staged> StageWhole(StoredTable& whole);
 
   // A version of the table.
   struct Version {
@@ -389,14 +387,19 @@ class UpdateStaging {
   absl::StatusOr<Rib::Change> Apply(const UpdateBatch& batch,
                                     Prepared* prepared,
                                     std::vector<Prefix> touched, Rib& next);
-  // The bytes that the FIBs of `next`, which is the head with `change`, may
+  // Makes `next`, the head with what another server has accepted, the head.
+  absl::StatusOr<Staged> StageRemote(Rib next, const ChangeCounts& counts,
+                                     AcceptedBatch accepted);
+  // Adds requests of a log, oldest first, that are not known.
+  void AddAnswered(absl::Span<const AnsweredRequest> requests);
+  // The bytes that the FIBs of `next`, which is the head with a change, may
   // come to: by the lengths of prefixes or, if that and `aside` does not fit,
   // as measured, O(routes). Reserves them, unless it is only validated. What
   // only withdraws always fits: the head's bound holds for fewer routes.
   // Errors: RESOURCE_EXHAUSTED (MEMORY_LIMIT).
   absl::StatusOr<FibsBound> Admit(const Rib& next, size_t aside,
-                                  const Rib::Change& change,
-                                  bool validate_only);
+                                  const ChangeCounts& counts,
+                                  const Delta& delta, bool validate_only);
   // Reserves `bytes` of the budget for the head. False if that exceeds the
   // limit.
   bool Reserve(size_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -14,18 +14,17 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_set.h"
 #include "base/mutex.h"
-#include "server/table/update.h"
 
 namespace planb::server {
 
-// A watch holds the delta that it sends until its client has read it, also
-// after the history has dropped it. This counts each delta once, however many
-// watches send it, and gives up those that were begun first when all have more
-// bytes than the limit. The delta that a watch begins with may have more: then
-// it is the only one. Thread-safe.
+// A watch holds the delta that it sends, or its messages, until its client has
+// read them, also after the history has dropped them. This counts each once,
+// however many watches send it, and gives up those that were begun first when
+// all have more bytes than the limit. What a watch begins with may have more:
+// then it is the only one. Thread-safe.
 class DeltaPins {
   struct Entry {
-    const Delta* delta;
+    const void* held;
     size_t bytes;
     std::function<void()> end;  // null: called
   };
@@ -40,8 +39,9 @@ class DeltaPins {
     Pin(const Pin&) = delete;
     Pin& operator=(const Pin&) = delete;
     // `end` ends the watch, on any thread and without waiting.
-    Pin(DeltaPins& pins, const Delta& delta, std::function<void()> end)
-        : pins_(pins), entry_(pins.Add(delta, std::move(end))) {}
+    Pin(DeltaPins& pins, const void* held, size_t bytes,
+        std::function<void()> end)
+        : pins_(pins), entry_(pins.Add(held, bytes, std::move(end))) {}
     ~Pin() { pins_.Remove(entry_); }
 
    private:
@@ -50,12 +50,13 @@ class DeltaPins {
   };
 
  private:
-  Entries::iterator Add(const Delta& delta, std::function<void()> end) {
+  Entries::iterator Add(const void* held, size_t bytes,
+                        std::function<void()> end) {
     const MutexLock lock(mutex_);
-    entries_.push_back({&delta, delta.bytes(), std::move(end)});
+    entries_.push_back({held, bytes, std::move(end)});
     for (Entry& oldest : entries_) {
       if (Bytes() <= limit_) break;
-      if (oldest.delta == &delta || oldest.end == nullptr) continue;
+      if (oldest.held == held || oldest.end == nullptr) continue;
       std::exchange(oldest.end, nullptr)();
     }
     return std::prev(entries_.end());
@@ -67,9 +68,9 @@ class DeltaPins {
   // Of the watches that go on.
   size_t Bytes() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     size_t bytes = 0;
-    absl::flat_hash_set<const Delta*> counted;
+    absl::flat_hash_set<const void*> counted;
     for (const Entry& entry : entries_) {
-      if (entry.end == nullptr || !counted.insert(entry.delta).second) continue;
+      if (entry.end == nullptr || !counted.insert(entry.held).second) continue;
       bytes += entry.bytes;
     }
     return bytes;

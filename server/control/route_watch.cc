@@ -5,10 +5,13 @@
 
 #include <algorithm>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "base/monotonic_time.h"
 #include "follow/convert.h"
 #include "server/base/error.h"
@@ -26,15 +29,35 @@ constexpr absl::Duration kCancelPollInterval = absl::Milliseconds(500);
 // How often a watch that needs the whole table asks for its turn.
 constexpr absl::Duration kTurnPause = absl::Milliseconds(10);
 
-// Sends one generation in as many messages as needed.
-class GenerationSender {
+using Writer = grpc::ServerWriter<grpc::ByteBuffer>;
+
+// These write a message, and return false if the client is gone.
+bool Write(const v1::WatchRoutesResponse& message, Writer& out) {
+  grpc::Slice slice(message.ByteSizeLong());
+  message.SerializeWithCachedSizesToArray(const_cast<uint8_t*>(slice.begin()));
+  return out.Write(grpc::ByteBuffer(&slice, 1));
+}
+// Does not copy it: gRPC keeps `encoded` until it is sent.
+bool Write(const std::shared_ptr<const History::Encoded>& encoded,
+           const std::string& message, Writer& out) {
+  using Owner = std::shared_ptr<const History::Encoded>;
+  const grpc::Slice slice(
+      const_cast<char*>(message.data()), message.size(),
+      [](void* owner) { delete static_cast<Owner*>(owner); },
+      new Owner(encoded));
+  return out.Write(grpc::ByteBuffer(&slice, 1));
+}
+
+// Makes the messages of one generation, as many as needed.
+class GenerationEncoder {
  public:
+  using Output = absl::FunctionRef<bool(const v1::WatchRoutesResponse&)>;
+
   // `reset` says that the generation is sent whole.
-  GenerationSender(uint64_t generation, bool reset,
-                   grpc::ServerWriter<v1::WatchRoutesResponse>& out)
+  GenerationEncoder(uint64_t generation, bool reset, Output out)
       : generation_(generation), reset_(reset), out_(out) {}
 
-  // These append entries, and return false if the client is gone.
+  // These append entries, and return false once the output did.
   template <typename NextHops>
   bool AddNextHops(const NextHops& next_hops) {
     return Each(next_hops, kObjectsPerMessage,
@@ -93,34 +116,41 @@ class GenerationSender {
   bool Write() {
     message_.set_generation(generation_);
     message_.set_reset(reset_);
-    const bool written = out_.Write(message_);
+    const bool written = out_(message_);
     message_.Clear();
     return written;
   }
 
   const uint64_t generation_;
   const bool reset_;
-  grpc::ServerWriter<v1::WatchRoutesResponse>& out_;
+  const Output out_;
   v1::WatchRoutesResponse message_;
 };
 
-// These send one generation. False if the client is gone.
-bool SendDelta(const Delta& delta,
-               grpc::ServerWriter<v1::WatchRoutesResponse>& out) {
-  GenerationSender sender(delta.generation, /*reset=*/false, out);
-  return sender.AddNextHops(delta.next_hops) &&
-         sender.AddGroups(delta.groups) && sender.AddRoutes(delta.routes) &&
-         sender.AddDeleted(delta) && sender.Finish(delta.digest);
+// These make the messages of one generation. False once the output was.
+bool EncodeDelta(const Delta& delta, GenerationEncoder::Output out) {
+  GenerationEncoder encoder(delta.generation, /*reset=*/false, out);
+  return encoder.AddNextHops(delta.next_hops) &&
+         encoder.AddGroups(delta.groups) && encoder.AddRoutes(delta.routes) &&
+         encoder.AddDeleted(delta) && encoder.Finish(delta.digest);
 }
 
-bool SendWhole(const Pinned& pinned,
-               grpc::ServerWriter<v1::WatchRoutesResponse>& out) {
-  GenerationSender sender(pinned.generation, /*reset=*/true, out);
-  return sender.AddNextHops(pinned.next_hops.next_hops()) &&
-         sender.AddGroups(pinned.next_hops.groups()) &&
-         sender.AddRoutes(pinned.routes.of(Family::kIpv4)) &&
-         sender.AddRoutes(pinned.routes.of(Family::kIpv6)) &&
-         sender.Finish(pinned.digest);
+bool EncodeWhole(const Pinned& pinned, GenerationEncoder::Output out) {
+  GenerationEncoder encoder(pinned.generation, /*reset=*/true, out);
+  return encoder.AddNextHops(pinned.next_hops.next_hops()) &&
+         encoder.AddGroups(pinned.next_hops.groups()) &&
+         encoder.AddRoutes(pinned.routes.of(Family::kIpv4)) &&
+         encoder.AddRoutes(pinned.routes.of(Family::kIpv6)) &&
+         encoder.Finish(pinned.digest);
+}
+
+std::vector<std::string> Messages(const Delta& delta) {
+  std::vector<std::string> messages;
+  EncodeDelta(delta, [&](const v1::WatchRoutesResponse& message) {
+    messages.push_back(message.SerializeAsString());
+    return true;
+  });
+  return messages;
 }
 
 // A generation is visible a moment before the history has it. A client that saw
@@ -170,8 +200,10 @@ bool NeedsWholeTable(const absl::Status& status) {
 // UNAVAILABLE (DRAINING), CANCELLED.
 absl::Status SendChanges(ControlContext& context,
                          const grpc::ServerContext& call,
-                         const v1::WatchRoutesRequest& request,
-                         grpc::ServerWriter<v1::WatchRoutesResponse>& out) {
+                         const v1::WatchRoutesRequest& request, Writer& out) {
+  const auto write = [&out](const v1::WatchRoutesResponse& message) {
+    return Write(message, out);
+  };
   const auto slot = context.watchers.Enter(call);
   if (!slot.ok()) return slot.status();
   const absl::StatusOr<TableRef> table = context.tables.Find(request.table());
@@ -191,7 +223,7 @@ absl::Status SendChanges(ControlContext& context,
     hold.reset();
     hold.emplace(history.KeepWhatFollows());
     const Pinned pinned(*(*table)->Read());
-    if (!SendWhole(pinned, out)) return ClientGone();
+    if (!EncodeWhole(pinned, write)) return ClientGone();
     hold_end = SteadyAfter(context.limits.whole_table_grace);
     generation = pinned.generation;
     digest = pinned.digest;
@@ -210,29 +242,45 @@ absl::Status SendChanges(ControlContext& context,
       bookmark.set_generation(generation);
       bookmark.set_generation_complete(true);
       bookmark.set_digest(digest);
-      if (!out.Write(bookmark)) return ClientGone();
+      if (!write(bookmark)) return ClientGone();
       next_bookmark = SteadyAfter(context.limits.bookmark_interval);
     }
-    const absl::StatusOr<History::DeltaPtr> delta = history.Next(
+    absl::StatusOr<History::DeltaPtr> next = history.Next(
         generation, std::min(next_bookmark, SteadyAfter(kCancelPollInterval)));
-    if (!delta.ok()) {
-      status = resync(delta.status());
+    if (!next.ok()) {
+      status = resync(next.status());
       if (!status.ok()) return status;
       continue;
     }
-    if (*delta == nullptr) continue;
+    History::DeltaPtr delta = *std::move(next);
+    if (delta == nullptr) continue;
+    generation = delta->generation;
+    digest = delta->digest;
+    const auto shared = history.Encode(*delta, Messages);
+    const void* held = delta.get();
+    size_t bytes = delta->bytes();
+    if (shared != nullptr) {
+      held = shared.get();
+      bytes = shared->bytes;
+      delta = nullptr;
+    }
     // While few bytes are held, by as many watches as may be open, they are
     // not counted.
     std::optional<DeltaPins::Pin> pin;
-    if ((*delta)->bytes() > kSmallRequestBytes) {
-      pin.emplace(context.watch_memory, **delta, [&] {
+    if (bytes > kSmallRequestBytes) {
+      pin.emplace(context.watch_memory, held, bytes, [&] {
         context.metrics.Ended(CallEnd::kStalled);
         call.TryCancel();
       });
     }
-    if (!SendDelta(**delta, out)) return ClientGone();
-    generation = (*delta)->generation;
-    digest = (*delta)->digest;
+    const bool sent =
+        shared == nullptr
+            ? EncodeDelta(*delta, write)
+            : std::all_of(shared->messages.begin(), shared->messages.end(),
+                          [&](const std::string& message) {
+                            return Write(shared, message, out);
+                          });
+    if (!sent) return ClientGone();
   }
   return ClientGone();
 }
@@ -241,7 +289,7 @@ absl::Status SendChanges(ControlContext& context,
 
 grpc::Status TableService::WatchRoutes(grpc::ServerContext& call,
                                        const v1::WatchRoutesRequest& request,
-                                       Writer<v1::WatchRoutesResponse>& out) {
+                                       Writer<Bytes>& out) {
   return ToGrpc(SendChanges(context_, call, request, out));
 }
 

@@ -102,7 +102,7 @@ class TableService final : public grpc::Service {
                               Writer<v1::ExportSnapshotResponse>& out);
   grpc::Status WatchRoutes(grpc::ServerContext& call,
                            const v1::WatchRoutesRequest& request,
-                           Writer<v1::WatchRoutesResponse>& out);
+                           Writer<Bytes>& out);
   grpc::Status GetRoute(const v1::GetRouteRequest& request,
                         v1::Route& response);
   grpc::Status ExplainLookup(const v1::ExplainLookupRequest& request,

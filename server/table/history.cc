@@ -119,6 +119,28 @@ absl::StatusOr<History::DeltaPtr> History::Next(uint64_t generation,
   return nullptr;
 }
 
+std::shared_ptr<const History::Encoded> History::Encode(
+    const Delta& delta,
+    absl::FunctionRef<std::vector<std::string>(const Delta&)> encode) {
+  const size_t most = max_bytes_ / 4;
+  if (delta.bytes() > most) return nullptr;
+  const MutexLock lock(encoding_);
+  const auto kept = encoded_.find(delta.generation);
+  if (kept != encoded_.end()) return kept->second;
+  auto encoded = std::make_shared<Encoded>();
+  encoded->messages = encode(delta);
+  for (const std::string& message : encoded->messages) {
+    encoded->bytes += sizeof(message) + message.capacity();
+  }
+  encoded_.emplace(delta.generation, encoded);
+  encoded_bytes_ += encoded->bytes;
+  while (encoded_bytes_ > most) {
+    encoded_bytes_ -= encoded_.begin()->second->bytes;
+    encoded_.erase(encoded_.begin());
+  }
+  return encoded;
+}
+
 absl::Status History::AwaitNewest(uint64_t generation,
                                   SteadyInstant deadline) const {
   MutexLock lock(mutex_);

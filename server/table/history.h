@@ -9,12 +9,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
@@ -78,6 +81,18 @@ class History {
   absl::StatusOr<DeltaPtr> Next(uint64_t generation,
                                 SteadyInstant deadline) const;
 
+  // What watchers are sent of one generation.
+  struct Encoded {
+    std::vector<std::string> messages;
+    size_t bytes = 0;  // of all
+  };
+  // That of `delta`, made with `encode` once for all watchers. Besides the
+  // deltas, a quarter of `max_bytes` holds those of the latest generations.
+  // Null if `delta` alone has more: each watcher then encodes it in parts.
+  std::shared_ptr<const Encoded> Encode(
+      const Delta& delta,
+      absl::FunctionRef<std::vector<std::string>(const Delta&)> encode);
+
   // Waits until newest() is at least `generation`, or until the deadline.
   // Errors: the status given to Close().
   absl::Status AwaitNewest(uint64_t generation, SteadyInstant deadline) const;
@@ -116,6 +131,13 @@ class History {
   std::string oldest_digest_ ABSL_GUARDED_BY(mutex_);
   std::multiset<uint64_t> held_ ABSL_GUARDED_BY(mutex_);  // generations
   absl::Status closed_ ABSL_GUARDED_BY(mutex_);
+
+  // Held while a generation is encoded: other watchers wait for the result.
+  Mutex encoding_;
+  // By generation.
+  std::map<uint64_t, std::shared_ptr<const Encoded>> encoded_
+      ABSL_GUARDED_BY(encoding_);
+  size_t encoded_bytes_ ABSL_GUARDED_BY(encoding_) = 0;
 };
 
 }  // namespace planb::server

@@ -4,7 +4,12 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <atomic>
+#include <memory>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "absl/time/clock.h"
 #include "base/monotonic_time.h"
@@ -55,6 +60,55 @@ TEST(History, GenerationsNeedNotFollowByOne) {
     EXPECT_EQ(!history.DigestOf(generation).empty(), kept) << generation;
   }
   EXPECT_EQ(history.DigestOf(9), std::string(16, 9));
+}
+
+TEST(History, WatchersEncodeAGenerationOnce) {
+  History history(1 << 20, 10, "ten");
+  history.Append({DeltaOf(11), DeltaOf(12)});
+  std::atomic<int> encoded = 0;
+  std::array<std::shared_ptr<const History::Encoded>, 8> shared;
+  std::vector<std::thread> watchers;
+  for (auto& messages : shared) {
+    watchers.emplace_back([&] {
+      for (uint64_t at = 10; at < 12; ++at) {
+        messages = history.Encode(
+            **history.Next(at, SteadyNow()), [&](const Delta& delta) {
+              ++encoded;
+              return std::vector<std::string>(2, delta.digest);
+            });
+      }
+    });
+  }
+  for (std::thread& watcher : watchers) watcher.join();
+  EXPECT_EQ(encoded, 2);
+  for (const auto& messages : shared) EXPECT_EQ(messages, shared[0]);
+  EXPECT_EQ(shared[0]->messages[1], std::string(16, 12));
+}
+
+TEST(History, MessagesTakeAQuarterBesideTheDeltas) {
+  constexpr size_t kBytes = 1 << 20;
+  History history(kBytes, 0, "");
+  int encoded = 0;
+  const auto encode = [&](uint64_t generation, size_t routes = 1) {
+    return history.Encode(*DeltaOf(generation, routes), [&](const Delta&) {
+      ++encoded;
+      return std::vector<std::string>(1, std::string(kBytes / 16, 'x'));
+    });
+  };
+  for (uint64_t generation = 1; generation <= 10; ++generation) {
+    EXPECT_NE(encode(generation), nullptr);
+  }
+  EXPECT_EQ(encoded, 10);
+  for (uint64_t generation : {8, 9, 10}) encode(generation);
+  EXPECT_EQ(encoded, 10);
+  // A watcher that is behind does not take the room of the latest.
+  EXPECT_NE(encode(2), nullptr);
+  encode(2);
+  EXPECT_EQ(encoded, 12);
+  for (uint64_t generation : {8, 9, 10}) encode(generation);
+  EXPECT_EQ(encoded, 12);
+  EXPECT_EQ(encode(11, kBytes / sizeof(Route)), nullptr);
+  EXPECT_EQ(encoded, 12);
 }
 
 TEST(History, DropsTheOldestAndReportsIt) {

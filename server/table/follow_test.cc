@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <future>
 #include <memory>
 #include <new>
@@ -16,6 +17,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "base/monotonic_time.h"
 #include "lpm/routes/table_digest.h"
 #include "server/base/error.h"
 #include "server/table/tables.h"
@@ -303,6 +305,37 @@ TEST(Follow, WhatTheStoreHasNotConfirmedIsAskedFor) {
       EXPECT_EQ(answer->generation, 1U);
     }
     EXPECT_EQ(store.begun(), asked) << says << second;
+  }
+}
+
+// Long before the append is given up.
+TEST(Follow, ALostAppendGoesOnOnceItHearsWhatItWasLostTo) {
+  for (const bool fails : {false, true}) {
+    FakeStore store;
+    store.others_write = true;
+    Table table(StoredTable(), {.store = &store});
+    store.Fail(StoreConflict());
+    auto outcome = table.Submit(Announce("::/1", 1));
+    ASSERT_EQ(outcome.wait_for(std::chrono::milliseconds(50)),
+              std::future_status::timeout);
+    const SteadyInstant told = SteadyNow();
+    if (fails) {
+      table.FailedElsewhere(absl::DataLossError("unreadable"));
+    } else {
+      const Route route = {Prefix::Parse("::/0").value(), 2};
+      TableDigest digest;
+      digest.Add(route);
+      table.AppendedElsewhere(1, {{.delta = std::make_shared<const Delta>(
+                                       Delta{.generation = 1,
+                                             .routes = {route},
+                                             .digest = digest.ToString()})}});
+    }
+    const Table::Outcome answer = outcome.get();
+    EXPECT_LT(ElapsedSince(told), absl::Milliseconds(700));
+    EXPECT_EQ(answer.ok(), !fails) << answer.status();
+    if (answer.ok()) {
+      EXPECT_EQ(answer->generation, 2U);
+    }
   }
 }
 

@@ -44,8 +44,10 @@ constexpr size_t kManyRoutes = 50'000;
 constexpr int kStoreAttempts = 16;
 // How often a batch is staged again because another server was ahead.
 constexpr int kMostConflicts = 64;
+// How long a lost append waits for what came before it.
+constexpr absl::Duration kAwaitLost = absl::Seconds(1);
+// How often AwaitFollowed() looks whether it still waits for the same.
 constexpr absl::Duration kAwaitElsewhere = absl::Milliseconds(2);
-constexpr int kMostAwaited = 500;
 
 // Afterwards so many elements can be added without an allocation.
 template <typename Element>
@@ -341,7 +343,6 @@ void Table::Stored(const absl::Status& status) {
 
 void Table::RunStore() {
   bool recovers = !store_error_.ok();
-  bool waits = false;
   {
     const MutexLock lock(mutex_);
     if (!behind_.ok()) {
@@ -349,14 +350,14 @@ void Table::RunStore() {
       storing_ = true;
     }
     recovers = recovers || !behind_.ok() || !elsewhere_.empty();
-    waits = IsStoreConflict(store_error_) && elsewhere_.empty() &&
-            replication_error_.ok();
+    // What the other server appended is on the way from the store to here.
+    if (IsStoreConflict(store_error_) && elsewhere_.empty() &&
+        replication_error_.ok()) {
+      if (!lost_until_.has_value()) lost_until_ = SteadyAfter(kAwaitLost);
+      if (SteadyNow() < *lost_until_) return store_job_.Schedule(*lost_until_);
+    }
+    lost_until_.reset();
   }
-  // What the other server appended is on the way from the store to here.
-  if (waits && ++elsewhere_awaited_ < kMostAwaited) {
-    return store_job_.Schedule(SteadyAfter(kAwaitElsewhere));
-  }
-  elsewhere_awaited_ = 0;
   if (recovers) Recover();
   Group().swap(group_);
   group_head_.reset();
@@ -408,6 +409,7 @@ void Table::Add(RemoteChange elsewhere) {
     elsewhere_generation_ = batch.delta->generation;
   }
   elsewhere_.push_back(std::move(elsewhere));
+  if (lost_until_.has_value()) return store_job_.ScheduleNow();
   // The job that ends the append applies it, or the one that tries again.
   if (storing_ || !behind_.ok()) return;
   storing_ = true;
@@ -429,6 +431,7 @@ void Table::FailedElsewhere(const absl::Status& why) {
   const MutexLock lock(mutex_);
   if (!replication_error_.ok()) return;
   replication_error_ = why;
+  if (lost_until_.has_value()) store_job_.ScheduleNow();
   Log(LogLevel::kError, "a table is no longer followed",
       {{"table", name_}, {"error", why.message()}});
 }

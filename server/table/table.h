@@ -352,15 +352,16 @@ class Table {
   // Staged batches with changes that are not yet visible.
   size_t pending_ ABSL_GUARDED_BY(mutex_) = 0;
   bool storing_ ABSL_GUARDED_BY(mutex_) = false;
-  // These eight belong to the side that stores, while `storing_`.
+  // These seven belong to the side that stores, while `storing_`.
   Group group_;
   std::optional<UpdateStaging::Version> group_head_;
   SteadyInstant store_began_;
   absl::Status store_error_;
-  uint64_t position_;  // TableLog::StartAppend
-  int elsewhere_awaited_ = 0;
+  uint64_t position_;                    // TableLog::StartAppend
   std::vector<RemoteChange> unapplied_;  // comes before `elsewhere_`
   absl::Duration apply_retry_;           // after the next want of memory
+  // While an append was lost to what has not come yet: it is given up then.
+  std::optional<SteadyInstant> lost_until_ ABSL_GUARDED_BY(mutex_);
   std::vector<Accepted> accepted_ ABSL_GUARDED_BY(mutex_);  // not yet visible
   // The rebuild job pauses until then.
   SteadyInstant next_build_ ABSL_GUARDED_BY(mutex_);

@@ -223,7 +223,7 @@ std::future<Table::Outcome> Table::Submit(UpdateBatch batch,
   }
   UpdateStaging::Version head = staging_.Head();
   if (has_store()) submitted.batch = std::move(batch);
-  bool begins = false;
+  bool stores = false;
   {
     const MutexLock lock(mutex_);
     staging_now_ = false;
@@ -240,14 +240,14 @@ std::future<Table::Outcome> Table::Submit(UpdateBatch batch,
     submitted_.push_back(std::move(submitted));
     if (has_store()) {
       submitted_head_ = std::move(head);
-      begins = !storing_ && BeginGroup();
+      stores = !std::exchange(storing_, true);
     } else {
       Accept(absl::MakeSpan(submitted_), head);
       submitted_.clear();
     }
   }
   sequence.unlock();
-  if (begins) StoreGroup();
+  if (stores) StoreGroup();
   return outcome;
 }
 
@@ -298,15 +298,16 @@ bool Table::NeedsStore(absl::Span<const Submitted> group) const {
   });
 }
 
-bool Table::BeginGroup() {
-  storing_ = !submitted_.empty();
-  if (!storing_) return false;
-  group_.swap(submitted_);
-  group_head_.swap(submitted_head_);
-  return true;
-}
-
 void Table::StoreGroup() {
+  {
+    const MutexLock lock(mutex_);
+    if (!elsewhere_.empty()) return store_job_.ScheduleNow();
+    storing_ = !submitted_.empty();
+    stored_.notify_all();
+    if (!storing_) return;
+    group_.swap(submitted_);
+    group_head_.swap(submitted_head_);
+  }
   store_began_ = SteadyNow();
   try {
     const std::vector<AcceptedBatch> records = Records(group_);
@@ -361,6 +362,7 @@ void Table::RunStore() {
   if (recovers) Recover();
   Group().swap(group_);
   group_head_.reset();
+  store_error_ = absl::OkStatus();
   bool apart = false;
   {
     const MutexLock lock(mutex_);
@@ -368,7 +370,6 @@ void Table::RunStore() {
     if (!behind_.ok()) {
       // Nothing waits for this, not even the end of the table.
       storing_ = false;
-      store_error_ = absl::OkStatus();
       stored_.notify_all();
       store_job_.Schedule(SteadyAfter(apply_retry_));
       apply_retry_ = std::min(2 * apply_retry_, kLastRetry);
@@ -382,20 +383,7 @@ void Table::RunStore() {
       return version;
     });
   }
-  bool begins = false;
-  bool again = false;
-  {
-    const MutexLock lock(mutex_);
-    again = !elsewhere_.empty();
-    if (again) {
-      store_error_ = absl::OkStatus();
-    } else {
-      begins = BeginGroup();
-    }
-    stored_.notify_all();
-  }
-  if (again) return store_job_.ScheduleNow();
-  if (begins) StoreGroup();
+  StoreGroup();
 }
 
 void Table::Add(RemoteChange elsewhere) {
@@ -413,7 +401,6 @@ void Table::Add(RemoteChange elsewhere) {
   // The job that ends the append applies it, or the one that tries again.
   if (storing_ || !behind_.ok()) return;
   storing_ = true;
-  store_error_ = absl::OkStatus();
   store_job_.ScheduleNow();
 }
 

@@ -254,11 +254,10 @@ class Table {
   void Accept(absl::Span<Submitted> group, UpdateStaging::Version& head)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  // One group at a time is being stored, while `storing_`. BeginGroup() makes
-  // the submitted batches the group, StoreGroup() hands it to the store,
-  // Stored() gets the result, and RunStore(), a job, ends it and begins the
-  // next. False if there is no next group.
-  bool BeginGroup() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // One group at a time is being stored, while `storing_`. StoreGroup() makes
+  // the submitted batches the group and hands it to the store, Stored() gets
+  // the result, and RunStore(), a job, ends it and begins the next. What other
+  // servers did comes first.
   void StoreGroup();
   void Stored(const absl::Status& status);
   void RunStore();

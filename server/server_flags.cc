@@ -228,7 +228,8 @@ PLANB_OFTEN_USED(max_table_memory_bytes, "=N",
                  "memory of all tables, such as 4GiB");
 PLANB_SIZE_FLAG(history_bytes, server.tables.table.history_bytes,
                 "Memory for the changes that each table keeps for WatchRoutes, "
-                "besides --max_table_memory_bytes.");
+                "besides --max_table_memory_bytes. A quarter more holds the "
+                "latest as they are sent.");
 PLANB_SIZE_FLAG(
     memory_quota_bytes, server.transport.memory_quota_bytes,
     "Memory for the messages being received or sent that all connections "

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The interfaces of what keeps the tables of a server: a log of accepted
-// batches for each table, whose begin a snapshot replaces, and a feed of what
-// other servers do.
+// batches for each table, whose beginning a snapshot replaces, and a feed of
+// what other servers do.
 
 #ifndef PLANB_SERVER_TABLE_STORE_H_
 #define PLANB_SERVER_TABLE_STORE_H_
@@ -343,7 +343,8 @@ class Store {
   virtual absl::StatusOr<std::vector<StoredTable>> Load() = 0;
 
   // The parts that this store has, else null: a server whose store has no log
-  // takes no updates.
+  // takes no updates. A store with replicated() has the same as log(), and has
+  // feed().
   virtual TableLog* log() { return nullptr; }
   virtual ReplicatedLog* replicated() { return nullptr; }
   virtual TableFeed* feed() { return nullptr; }

@@ -127,9 +127,9 @@ class Table {
   // that small ones hardly wait for it. A batch that the store refuses takes no
   // other down: the ones behind it are staged again without it.
   // O(batch * log routes). Errors: those of UpdateStaging::Stage and of
-  // TableLog::StartAppend; RESOURCE_EXHAUSTED (TOO_MANY_PENDING); the status
-  // given to Freeze(), such as UNAVAILABLE (DRAINING) or NOT_FOUND
-  // (TABLE_NOT_FOUND).
+  // TableLog::StartAppend; RESOURCE_EXHAUSTED (TOO_MANY_PENDING);
+  // FAILED_PRECONDITION (READ_ONLY) if the store has no log; the status given
+  // to Freeze(), such as UNAVAILABLE (DRAINING) or NOT_FOUND (TABLE_NOT_FOUND).
   //
   // If it throws, it has done nothing.
   std::future<Outcome> Submit(UpdateBatch batch);

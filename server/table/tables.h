@@ -60,8 +60,9 @@ class Tables : private StoreFollower {
   // `copy` returns, unless null. Afterwards lookups see all that was
   // acknowledged with ACK_REPLICATED before. Errors: those of Store::Load,
   // TableLog::CreateTable and ReplicatedLog::AwaitFollowed, with the one of
-  // `copy`; those of Table::AwaitFollowed. REQUIRES: there is a store; no other
-  // call came before.
+  // `copy`; those of Table::AwaitFollowed; FAILED_PRECONDITION (READ_ONLY) if
+  // the server that is followed has no default table. REQUIRES: there is a
+  // store; no other call came before.
   using Copy = std::function<absl::StatusOr<StoredCopy>()>;
   absl::Status Restore(const Copy& copy = nullptr);
 
@@ -93,17 +94,18 @@ class Tables : private StoreFollower {
   }
 
   // Errors: INVALID_ARGUMENT (TABLE_NAME_INVALID), ALREADY_EXISTS
-  // (TABLE_EXISTS), RESOURCE_EXHAUSTED (TOO_MANY_TABLES), UNAVAILABLE
-  // (DRAINING), and those of TableLog::CreateTable, ReplicatedLog::FindTable
-  // and ReplicatedLog::CountTables. The limit counts the tables of the store,
-  // and binds this call alone: what other servers make is followed beyond it.
+  // (TABLE_EXISTS), RESOURCE_EXHAUSTED (TOO_MANY_TABLES), FAILED_PRECONDITION
+  // (READ_ONLY), UNAVAILABLE (DRAINING), and those of TableLog::CreateTable,
+  // ReplicatedLog::FindTable and ReplicatedLog::CountTables. The limit counts
+  // the tables of the store, and binds this call alone: what other servers make
+  // is followed beyond it.
   absl::StatusOr<TableRef> Create(const std::string& name,
                                   const FibOptions& fib = {});
 
   // Also a table that this server has left out. Errors: FAILED_PRECONDITION
-  // (TABLE_PERMANENT), NOT_FOUND (TABLE_NOT_FOUND), UNAVAILABLE (DRAINING), and
-  // those of TableLog::DeleteTable and ReplicatedLog::FindTable. The table
-  // remains after an error.
+  // (TABLE_PERMANENT, READ_ONLY), NOT_FOUND (TABLE_NOT_FOUND), UNAVAILABLE
+  // (DRAINING), and those of TableLog::DeleteTable and
+  // ReplicatedLog::FindTable. The table remains after an error.
   absl::Status Delete(const std::string& name);
 
   // All tables, ordered by name.

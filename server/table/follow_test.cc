@@ -339,6 +339,38 @@ TEST(Follow, ALostAppendGoesOnOnceItHearsWhatItWasLostTo) {
   }
 }
 
+// Each of them ends the wait for it, also once the append has begun again.
+TEST(Follow, ALostAppendBeginsAgainOnce) {
+  for (int round = 0; round < 50; ++round) {
+    FakeStore store;
+    store.others_write = true;
+    Table table(StoredTable(), {.store = &store});
+    store.Fail(StoreConflict());
+    auto outcome = table.Submit(Announce("::/1", 1));
+    store.AwaitCommits(1);
+    store.Hold();
+    const Route route = {Prefix::Parse("::/0").value(), 2};
+    TableDigest digest;
+    digest.Add(route);
+    table.AppendedElsewhere(1, {{.delta = std::make_shared<const Delta>(
+                                     Delta{.generation = 1,
+                                           .routes = {route},
+                                           .digest = digest.ToString()})}});
+    // Entries without changes.
+    for (uint64_t i = 2; i < 100; ++i) table.AppendedElsewhere(i, {});
+    store.AwaitCommits(2);
+    auto later = table.Submit(Announce("8000::/1", 1));
+    absl::SleepFor(absl::Milliseconds(2));
+    // The later one is not with the store beside the first.
+    EXPECT_EQ(store.begun(), 2);
+    store.Release();
+    const Table::Outcome answer = outcome.get();
+    ASSERT_TRUE(answer.ok()) << answer.status();
+    EXPECT_TRUE(later.get().ok());
+    ASSERT_FALSE(HasFailure()) << round;
+  }
+}
+
 // What the first server does to tables, the second is told while its call
 // waits.
 TEST(Follow, NoTableIsAbsentOrThereBecauseAServerFollowsLate) {

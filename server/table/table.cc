@@ -301,7 +301,7 @@ bool Table::NeedsStore(absl::Span<const Submitted> group) const {
 void Table::StoreGroup() {
   {
     const MutexLock lock(mutex_);
-    if (!elsewhere_.empty()) return store_job_.ScheduleNow();
+    if (!elsewhere_.empty()) return OweStep(SteadyNow());
     storing_ = !submitted_.empty();
     stored_.notify_all();
     if (!storing_) return;
@@ -339,13 +339,20 @@ void Table::Stored(const absl::Status& status) {
   store_error_ = status;
   if (status.ok()) Accept(absl::MakeSpan(group_), *group_head_);
   // All that takes long is not for this thread.
-  store_job_.ScheduleNow();
+  OweStep(SteadyNow());
+}
+
+void Table::OweStep(SteadyInstant at) {
+  step_owed_ = true;
+  store_job_.Schedule(at);
 }
 
 void Table::RunStore() {
-  bool recovers = !store_error_.ok();
+  bool recovers = false;
   {
     const MutexLock lock(mutex_);
+    if (!std::exchange(step_owed_, false)) return;
+    recovers = !store_error_.ok();
     if (!behind_.ok()) {
       if (stopping_) return;
       storing_ = true;
@@ -355,7 +362,7 @@ void Table::RunStore() {
     if (IsStoreConflict(store_error_) && elsewhere_.empty() &&
         replication_error_.ok()) {
       if (!lost_until_.has_value()) lost_until_ = SteadyAfter(kAwaitLost);
-      if (SteadyNow() < *lost_until_) return store_job_.Schedule(*lost_until_);
+      if (SteadyNow() < *lost_until_) return OweStep(*lost_until_);
     }
     lost_until_.reset();
   }
@@ -371,7 +378,7 @@ void Table::RunStore() {
       // Nothing waits for this, not even the end of the table.
       storing_ = false;
       stored_.notify_all();
-      store_job_.Schedule(SteadyAfter(apply_retry_));
+      OweStep(SteadyAfter(apply_retry_));
       apply_retry_ = std::min(2 * apply_retry_, kLastRetry);
       return;
     }
@@ -401,7 +408,7 @@ void Table::Add(RemoteChange elsewhere) {
   // The job that ends the append applies it, or the one that tries again.
   if (storing_ || !behind_.ok()) return;
   storing_ = true;
-  store_job_.ScheduleNow();
+  OweStep(SteadyNow());
 }
 
 void Table::AppendedElsewhere(uint64_t position,

@@ -37,14 +37,13 @@ bool Write(const v1::WatchRoutesResponse& message, Writer& out) {
   message.SerializeWithCachedSizesToArray(const_cast<uint8_t*>(slice.begin()));
   return out.Write(grpc::ByteBuffer(&slice, 1));
 }
-// Does not copy it: gRPC keeps `encoded` until it is sent.
-bool Write(const std::shared_ptr<const History::Encoded>& encoded,
-           const std::string& message, Writer& out) {
-  using Owner = std::shared_ptr<const History::Encoded>;
+// Does not copy it: gRPC keeps `message` until it is sent.
+bool Write(const std::shared_ptr<const std::string>& message, Writer& out) {
+  using Owner = std::shared_ptr<const std::string>;
   const grpc::Slice slice(
-      const_cast<char*>(message.data()), message.size(),
+      const_cast<char*>(message->data()), message->size(),
       [](void* owner) { delete static_cast<Owner*>(owner); },
-      new Owner(encoded));
+      new Owner(message));
   return out.Write(grpc::ByteBuffer(&slice, 1));
 }
 
@@ -276,10 +275,9 @@ absl::Status SendChanges(ControlContext& context,
     const bool sent =
         shared == nullptr
             ? EncodeDelta(*delta, write)
-            : std::all_of(shared->messages.begin(), shared->messages.end(),
-                          [&](const std::string& message) {
-                            return Write(shared, message, out);
-                          });
+            : std::all_of(
+                  shared->messages.begin(), shared->messages.end(),
+                  [&](const auto& message) { return Write(message, out); });
     if (!sent) return ClientGone();
   }
   return ClientGone();

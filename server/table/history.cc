@@ -127,10 +127,14 @@ std::shared_ptr<const History::Encoded> History::Encode(
   const MutexLock lock(encoding_);
   const auto kept = encoded_.find(delta.generation);
   if (kept != encoded_.end()) return kept->second;
+  const bool behind =
+      !encoded_.empty() && delta.generation < encoded_.begin()->first;
+  if (behind && encoded_bytes_ + delta.bytes() > most) return nullptr;
   auto encoded = std::make_shared<Encoded>();
-  encoded->messages = encode(delta);
-  for (const std::string& message : encoded->messages) {
+  for (std::string& message : encode(delta)) {
     encoded->bytes += sizeof(message) + message.capacity();
+    encoded->messages.push_back(
+        std::make_shared<const std::string>(std::move(message)));
   }
   encoded_.emplace(delta.generation, encoded);
   encoded_bytes_ += encoded->bytes;

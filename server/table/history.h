@@ -83,12 +83,14 @@ class History {
 
   // What watchers are sent of one generation.
   struct Encoded {
-    std::vector<std::string> messages;
+    // One that gRPC has not sent yet keeps itself, and not the others.
+    std::vector<std::shared_ptr<const std::string>> messages;
     size_t bytes = 0;  // of all
   };
   // That of `delta`, made with `encode` once for all watchers. Besides the
   // deltas, a quarter of `max_bytes` holds those of the latest generations.
-  // Null if `delta` alone has more: each watcher then encodes it in parts.
+  // Null if `delta` alone has more, or is older than these and has no room:
+  // each watcher then encodes it in parts.
   std::shared_ptr<const Encoded> Encode(
       const Delta& delta,
       absl::FunctionRef<std::vector<std::string>(const Delta&)> encode);

@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	firstID       = 1000
+	firstID       = maxID - 9 // so few ids that hashes collide
 	withdrawDelay = 50 * time.Millisecond
 	staleTime     = 10 * time.Second
 )

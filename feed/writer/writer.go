@@ -183,7 +183,7 @@ func (w *Writer) own(ctx context.Context) error {
 	return nil
 }
 
-// Tells the table what the server has.
+// Tells the table, which is disconnected, what the server has.
 func (w *Writer) list(ctx context.Context) error {
 	// A server that stalls ends the list, however long it is.
 	ctx, cancel := context.WithCancel(ctx)
@@ -191,7 +191,6 @@ func (w *Writer) list(ctx context.Context) error {
 	stalled := time.AfterFunc(callTimeout, cancel)
 	defer stalled.Stop()
 	routes, tables := w.options.Routes, w.options.Client.Tables()
-	routes.Disconnect()
 	objects, err := tables.ListNextHops(ctx, &planbv1.ListNextHopsRequest{Table: w.options.Table})
 	if err != nil {
 		return fmt.Errorf("ListNextHops: %w", err)

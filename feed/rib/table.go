@@ -50,6 +50,7 @@ type Table struct {
 	// nanoseconds. Only while connected.
 	dirty     map[key]int64
 	connected bool
+	listed    bool // once; sources tell nothing before
 	ids       ids
 	// Every session of every source has told all, or its routes are stale for too
 	// long: what no source claimed was withdrawn. Stays true.
@@ -61,7 +62,7 @@ type Table struct {
 type feeder struct {
 	SourceOptions
 	rank     int
-	started  time.Time
+	started  time.Time // when it could tell
 	sessions map[string]*session
 	stats    SourceStats
 }
@@ -99,8 +100,7 @@ func New(options Options) *Table {
 		entries: map[key]*entry{}, dirty: map[key]int64{}, ids: ids{first: options.FirstID}}
 	t.ids.reset()
 	for _, o := range options.Sources {
-		t.sources = append(t.sources, &feeder{SourceOptions: o, started: options.Now(),
-			sessions: map[string]*session{}})
+		t.sources = append(t.sources, &feeder{SourceOptions: o, sessions: map[string]*session{}})
 	}
 	byDistance := slices.Clone(t.sources)
 	slices.SortStableFunc(byDistance, func(a, b *feeder) int { return cmp.Compare(a.Distance, b.Distance) })
@@ -208,6 +208,9 @@ func (t *Table) sweep(s *session, all bool) int {
 
 // Finds out whether every source has told all, or will not.
 func (t *Table) settle(now time.Time) {
+	if !t.listed {
+		return
+	}
 	told, settled := true, true
 	for _, f := range t.sources {
 		if len(f.sessions) == 0 {
@@ -303,6 +306,12 @@ func (t *Table) ListRoutes(routes []*planbv1.Route) error {
 func (t *Table) EndList() {
 	t.locked(func() {
 		t.connected = true
+		if !t.listed {
+			t.listed = true
+			for _, f := range t.sources {
+				f.started = t.options.Now()
+			}
+		}
 		for k, e := range t.entries {
 			t.touch(k, e, true)
 		}

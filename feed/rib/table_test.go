@@ -61,6 +61,26 @@ func TestWhatASweepRemovesGoesAtOnce(t *testing.T) {
 	}
 }
 
+func TestTheStaleTimeOfASilentSourceBeginsWithTheFirstList(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	table, _ := newTable(&now)
+	table = New(table.options)
+	now = now.Add(10 * staleTime) // the server was away
+	table.Tick()
+	list := newServer(t)
+	list.routes[netip.MustParsePrefix("10.0.0.0/8")] = 7
+	list.list(table)
+	table.Tick()
+	if b := table.Take(1000); b.Changes() != 0 {
+		t.Errorf("a source had no time to tell, and routes were withdrawn: %+v", b)
+	}
+	now = now.Add(staleTime)
+	table.Tick()
+	if b := table.Take(1000); b.Withdrawn != 1 {
+		t.Errorf("%+v", b)
+	}
+}
+
 func TestARouteThatIsRefusedIsCountedAndNotKept(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	table, sink := newTable(&now)

@@ -657,7 +657,7 @@ TEST_F(EtcdAnswers, WhatChangesNothingIsAnsweredAfterOneRead) {
   for (const absl::Status& gone :
        {store->Append("red", {}, 1, id),
         store->Append("red", {Batch(2, {MakeRoute("::/1", 7)})}, 1, id)}) {
-    EXPECT_EQ(gone, DeletedElsewhere());
+    EXPECT_EQ(gone, DeletedRemotely());
     EXPECT_FALSE(IsStoreConflict(gone));  // nothing is staged again
   }
   EXPECT_EQ(store->FindTable("red").value(), later);

@@ -531,7 +531,7 @@ absl::Status EtcdStore::Event(const etcdserverpb::Event& event) {
       const Log deleted = std::move(log->second);
       log = logs_.erase(log);
       if (follower_ != nullptr) follower_->Deleted(deleted.name, deleted.id);
-      if (deleted.done != nullptr) deleted.done(DeletedElsewhere());
+      if (deleted.done != nullptr) deleted.done(DeletedRemotely());
     }
     return absl::OkStatus();
   }

@@ -342,7 +342,7 @@ TableLog::Done EtcdStore::Take(Log& log, uint64_t append) {
 
 absl::Status EtcdStore::Refusal(const Job& job, const Log* log) const {
   if (!closed_.ok()) return closed_;
-  if (log == nullptr) return DeletedElsewhere();
+  if (log == nullptr) return DeletedRemotely();
   if (!log->failed.ok()) return log->failed;
   if (log->record.next() == 0) {
     return Error(absl::StatusCode::kUnavailable, "STORE_FAILED",
@@ -399,7 +399,7 @@ absl::Status EtcdStore::Confirm(const Job& job) {
   if (!record.ParseFromString(read->kvs(0).value())) {
     return Corrupt(request.key(), "is not a table's record");
   }
-  if (record.id() != id) return DeletedElsewhere();
+  if (record.id() != id) return DeletedRemotely();
   const absl::Status followed = StoreConflict(record.next() - 1);
   if (SameEnd(record, known)) return conflict ? followed : absl::OkStatus();
   if (record.next() <= known.next()) {
@@ -535,7 +535,7 @@ void EtcdStore::Append(Job job) {
       const bool parsed =
           found != nullptr && there.ParseFromString(found->value());
       if (found == nullptr || (parsed && there.id() != id)) {
-        status = found == nullptr ? NoTable(job.table) : DeletedElsewhere();
+        status = found == nullptr ? NoTable(job.table) : DeletedRemotely();
         break;
       }
       if (parsed && there.next() == number && there.chain() == chain) {
@@ -606,7 +606,7 @@ absl::Status EtcdStore::PutChunks(const std::string& table, uint64_t id,
     {
       const MutexLock lock(mutex_);
       const auto log = logs_.find(id);
-      if (log == logs_.end()) return DeletedElsewhere();
+      if (log == logs_.end()) return DeletedRemotely();
       if (log->second.record.next() != number) return StoreConflict();
     }
     etcdserverpb::TxnRequest txn;
@@ -617,7 +617,7 @@ absl::Status EtcdStore::PutChunks(const std::string& table, uint64_t id,
     entry.set_chunks(entry.chunks() + 1);
     const auto response = client_->Txn(txn);
     if (!response.ok()) return response.status();
-    if (!response->succeeded()) return DeletedElsewhere();
+    if (!response->succeeded()) return DeletedRemotely();
   }
   return absl::OkStatus();
 }

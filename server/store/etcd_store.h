@@ -210,7 +210,7 @@ class EtcdStore final : public Store, public ReplicatedLog, public TableFeed {
   absl::Status Confirm(const Job& job);
   // Puts the contents of an entry in chunks, which are counted in `entry`.
   // Errors besides those of etcd: ABORTED (STORE_CONFLICT) as soon as another
-  // server is ahead; DeletedElsewhere().
+  // server is ahead; DeletedRemotely().
   absl::Status PutChunks(const std::string& table, uint64_t id, int64_t created,
                          uint64_t number, const std::string& prefix,
                          const std::string& contents, etcd::LogRecord& entry);

@@ -384,7 +384,7 @@ TEST_F(EtcdStoreTest, ATableMadeAnewIsNotTheOneOfThatNameBefore) {
   const Route route = MakeRoute("::/0", 7);
   follower.AwaitTable(anew);
   EXPECT_EQ(late->Append("red", {Batch(1, {route})}, 0, before),
-            DeletedElsewhere());
+            DeletedRemotely());
   EXPECT_TRUE(late->DeleteTable("red", before, 1).ok());
   EXPECT_TRUE(late->Append("red", {Batch(3, {route})}, 0, anew).ok());
   const auto loaded = Open()->Load();
@@ -680,7 +680,7 @@ TEST_F(EtcdStoreTest, AFollowerThatHasEndedIsCalledNoMore) {
     do {
       appended = store->Append("blue", {Batch(1, {MakeRoute("::/0", 7)})},
                                TableLog::kAnyPosition, blue);
-    } while (appended == DeletedElsewhere() && absl::Now() < deadline);
+    } while (appended == DeletedRemotely() && absl::Now() < deadline);
     EXPECT_TRUE(appended.ok()) << appended;
     EXPECT_EQ(follower.made(), 1U);
   }
@@ -780,7 +780,7 @@ TEST_F(EtcdStoreTest, ReadsAgainWhatWasCompacted) {
   // What a table does with it.
   FakeStore store;
   Table behind(StoredTable(), {.store = &store});
-  behind.ReplacedElsewhere(table);
+  behind.RemoteReplaced(table);
   ASSERT_TRUE(behind.AwaitVisible(2, SteadyAfter(kPatience)).ok());
   EXPECT_EQ(behind.state().digest(), a.tables.default_table().state().digest());
 }

@@ -300,10 +300,10 @@ void SqliteEngine::RunJobs(const Jobs& jobs) {
   });
   // A full disk may have room for the others, and a job may be refused for
   // itself. An error of the disk is that of all jobs.
-  const bool apart =
+  const bool separately =
       jobs.size() > 1 && !status.ok() && !absl::IsUnavailable(status);
   for (const auto& waiting : jobs) {
-    waiting->status = WriteError(apart ? Transact(waiting->job) : status);
+    waiting->status = WriteError(separately ? Transact(waiting->job) : status);
   }
 }
 

@@ -293,10 +293,10 @@ TEST(Follow, WhatTheStoreHasNotConfirmedIsAskedFor) {
     const Route route = {Prefix::Parse("::/0").value(), 2};
     TableDigest digest;
     digest.Add(route);
-    table.AppendedElsewhere(1, {{.delta = std::make_shared<const Delta>(
-                                     Delta{.generation = 1,
-                                           .routes = {route},
-                                           .digest = digest.ToString()})}});
+    table.RemoteAppended(1, {{.delta = std::make_shared<const Delta>(
+                                  Delta{.generation = 1,
+                                        .routes = {route},
+                                        .digest = digest.ToString()})}});
     store.Fail(StoreConflict(says));
     store.Release();
     for (auto& outcome : outcomes) {
@@ -320,15 +320,15 @@ TEST(Follow, ALostAppendGoesOnOnceItHearsWhatItWasLostTo) {
               std::future_status::timeout);
     const SteadyInstant told = SteadyNow();
     if (fails) {
-      table.FailedElsewhere(absl::DataLossError("unreadable"));
+      table.RemoteFailed(absl::DataLossError("unreadable"));
     } else {
       const Route route = {Prefix::Parse("::/0").value(), 2};
       TableDigest digest;
       digest.Add(route);
-      table.AppendedElsewhere(1, {{.delta = std::make_shared<const Delta>(
-                                       Delta{.generation = 1,
-                                             .routes = {route},
-                                             .digest = digest.ToString()})}});
+      table.RemoteAppended(1, {{.delta = std::make_shared<const Delta>(
+                                    Delta{.generation = 1,
+                                          .routes = {route},
+                                          .digest = digest.ToString()})}});
     }
     const Table::Outcome answer = outcome.get();
     EXPECT_LT(ElapsedSince(told), absl::Milliseconds(700));
@@ -352,12 +352,12 @@ TEST(Follow, ALostAppendBeginsAgainOnce) {
     const Route route = {Prefix::Parse("::/0").value(), 2};
     TableDigest digest;
     digest.Add(route);
-    table.AppendedElsewhere(1, {{.delta = std::make_shared<const Delta>(
-                                     Delta{.generation = 1,
-                                           .routes = {route},
-                                           .digest = digest.ToString()})}});
+    table.RemoteAppended(1, {{.delta = std::make_shared<const Delta>(
+                                  Delta{.generation = 1,
+                                        .routes = {route},
+                                        .digest = digest.ToString()})}});
     // Entries without changes.
-    for (uint64_t i = 2; i < 100; ++i) table.AppendedElsewhere(i, {});
+    for (uint64_t i = 2; i < 100; ++i) table.RemoteAppended(i, {});
     store.AwaitCommits(2);
     auto later = table.Submit(Announce("8000::/1", 1));
     absl::SleepFor(absl::Milliseconds(2));
@@ -514,7 +514,7 @@ TEST(Follow, ABatchThatDoesNotFollowStopsTheTable) {
   const std::string digest = table.state().digest();
   for (const uint64_t previous : {uint64_t{0}, uint64_t{1}}) {
     // First a gap, which is then the reason that stays.
-    table.AppendedElsewhere(
+    table.RemoteAppended(
         2, {{.delta = std::make_shared<const Delta>(
                  Delta{.generation = previous + 1,
                        .previous = previous,
@@ -543,12 +543,11 @@ TEST(Follow, ATableThatStoppedAppendsNothing) {
   store.AwaitCommits(1);
   auto second = table.Submit(Announce("2001:db8::/32", 2));
   auto third = table.Submit(Announce("2001:db8::/32", 3));
-  table.AppendedElsewhere(
-      2, {{.delta = std::make_shared<const Delta>(
-               Delta{.generation = 2,
-                     .previous = 1,
-                     .routes = {{Prefix::Parse("::/0").value(), 2}},
-                     .digest = std::string(16, 'x')})}});
+  table.RemoteAppended(2, {{.delta = std::make_shared<const Delta>(Delta{
+                                .generation = 2,
+                                .previous = 1,
+                                .routes = {{Prefix::Parse("::/0").value(), 2}},
+                                .digest = std::string(16, 'x')})}});
   store.Release();
   ASSERT_TRUE(first.get().ok());
   for (auto* refused : {&second, &third}) {
@@ -650,7 +649,7 @@ TEST(Follow, ATableThatStoppedOffersNoSnapshot) {
   other.position = 7;
   other.generation = 0;
   other.routes = {{Prefix::Parse("::/0").value(), 2}};
-  table.ReplacedElsewhere(std::move(other));
+  table.RemoteReplaced(std::move(other));
   table.Freeze(DrainingError());  // waits for the job
   EXPECT_NE(table.replication_error(), "");
   EXPECT_TRUE(store.snapshots.empty());
@@ -663,11 +662,11 @@ TEST(Follow, GenerationsRise) {
   const Route route = {Prefix::Parse("::/0").value(), 2};
   TableDigest digest;
   digest.Add(route);
-  table.AppendedElsewhere(1, {{.delta = std::make_shared<const Delta>(
-                                   Delta{.generation = 0,
-                                         .previous = 0,
-                                         .routes = {route},
-                                         .digest = digest.ToString()})}});
+  table.RemoteAppended(1, {{.delta = std::make_shared<const Delta>(
+                                Delta{.generation = 0,
+                                      .previous = 0,
+                                      .routes = {route},
+                                      .digest = digest.ToString()})}});
   table.Freeze(DrainingError());  // waits for the job
   EXPECT_NE(table.replication_error(), "");
   EXPECT_EQ(table.state().routes_v6(), 0U);
@@ -701,7 +700,7 @@ TEST(Follow, AStoreThatLeadsOnFromAnotherTableStopsIt) {
                                             .previous = 4,
                                             .routes = {later},
                                             .digest = last.ToString()})};
-    table.ReplacedElsewhere(std::move(whole));
+    table.RemoteReplaced(std::move(whole));
     table.Freeze(DrainingError());
     EXPECT_EQ(table.replication_error().empty(), same);
     EXPECT_EQ(table.state().accepted_generation(), same ? 5U : 4U);
@@ -881,7 +880,7 @@ TEST(Follow, ContentsThatNoTableCanHaveStopTheTable) {
     FakeStore store;
     Table table(StoredTable(), {.store = &store});
     whole.generation = 1;
-    table.ReplacedElsewhere(std::move(whole));
+    table.RemoteReplaced(std::move(whole));
     const absl::Time deadline = absl::Now() + kPatience;
     while (table.replication_error().empty() && absl::Now() < deadline) {
       absl::SleepFor(absl::Milliseconds(1));
@@ -894,11 +893,10 @@ TEST(Follow, ContentsThatNoTableCanHaveStopTheTable) {
 TEST(Follow, AWrongDigestStopsTheTable) {
   FakeStore store;
   Table table(StoredTable(), {.store = &store});
-  table.AppendedElsewhere(
-      1, {{.delta = std::make_shared<const Delta>(
-               Delta{.generation = 1,
-                     .routes = {{Prefix::Parse("::/0").value(), 2}},
-                     .digest = std::string(16, 'x')})}});
+  table.RemoteAppended(1, {{.delta = std::make_shared<const Delta>(Delta{
+                                .generation = 1,
+                                .routes = {{Prefix::Parse("::/0").value(), 2}},
+                                .digest = std::string(16, 'x')})}});
   const absl::Time deadline = absl::Now() + kPatience;
   while (table.replication_error().empty() && absl::Now() < deadline) {
     absl::SleepFor(absl::Milliseconds(1));

@@ -220,7 +220,7 @@ class TableLog {
   // transaction. Encodes the batches before it returns; if it throws,
   // nothing is appended. Errors besides: those of IsStoreConflict(). If
   // another server has deleted the table with this id: NOT_FOUND, or
-  // DeletedElsewhere() if there may be another one of that name.
+  // DeletedRemotely() if there may be another one of that name.
   // REQUIRES: this server has not deleted the table; each delta names the
   // generation before it; no other append to this table is in progress.
   // The batches were staged when the table was at `position`: as it was loaded,
@@ -398,7 +398,7 @@ inline uint64_t ConflictPosition(const absl::Status& status) {
 
 // The error of a call that writes a table which another server has deleted: one
 // of that name may be there again, so NOT_FOUND may be wrong. Final.
-inline absl::Status DeletedElsewhere() {
+inline absl::Status DeletedRemotely() {
   return FieldError(absl::StatusCode::kAborted, kStoreConflict, "table",
                     "another server has deleted the table, and may have made "
                     "another one of its name; repeat the call");

@@ -47,7 +47,7 @@ constexpr int kMostConflicts = 64;
 // How long a lost append waits for what came before it.
 constexpr absl::Duration kAwaitLost = absl::Seconds(1);
 // How often AwaitFollowed() looks whether it still waits for the same.
-constexpr absl::Duration kAwaitElsewhere = absl::Milliseconds(2);
+constexpr absl::Duration kFollowPoll = absl::Milliseconds(2);
 
 // Afterwards so many elements can be added without an allocation.
 template <typename Element>
@@ -301,7 +301,7 @@ bool Table::NeedsStore(absl::Span<const Submitted> group) const {
 void Table::StoreGroup() {
   {
     const MutexLock lock(mutex_);
-    if (!elsewhere_.empty()) return OweStep(SteadyNow());
+    if (!remote_changes_.empty()) return OweStep(SteadyNow());
     storing_ = !submitted_.empty();
     stored_.notify_all();
     if (!storing_) return;
@@ -357,9 +357,9 @@ void Table::RunStore() {
       if (stopping_) return;
       storing_ = true;
     }
-    recovers = recovers || !behind_.ok() || !elsewhere_.empty();
+    recovers = recovers || !behind_.ok() || !remote_changes_.empty();
     // What the other server appended is on the way from the store to here.
-    if (IsStoreConflict(store_error_) && elsewhere_.empty() &&
+    if (IsStoreConflict(store_error_) && remote_changes_.empty() &&
         replication_error_.ok()) {
       if (!lost_until_.has_value()) lost_until_ = SteadyAfter(kAwaitLost);
       if (SteadyNow() < *lost_until_) return OweStep(*lost_until_);
@@ -370,10 +370,10 @@ void Table::RunStore() {
   Group().swap(group_);
   group_head_.reset();
   store_error_ = absl::OkStatus();
-  bool apart = false;
+  bool stopped = false;
   {
     const MutexLock lock(mutex_);
-    apart = !replication_error_.ok();
+    stopped = !replication_error_.ok();
     if (!behind_.ok()) {
       // Nothing waits for this, not even the end of the table.
       storing_ = false;
@@ -383,7 +383,7 @@ void Table::RunStore() {
       return;
     }
   }
-  if (!apart && log() != nullptr) {
+  if (!stopped && log() != nullptr) {
     log()->OfferSnapshot(name_, store_id_, [this] {
       TableVersion version = staging_.ToStore();
       version.position = position_;
@@ -393,17 +393,17 @@ void Table::RunStore() {
   StoreGroup();
 }
 
-void Table::Add(RemoteChange elsewhere) {
+void Table::Add(RemoteChange change) {
   const MutexLock lock(mutex_);
   if (!replication_error_.ok()) return;
-  if (elsewhere.whole != nullptr) {
-    elsewhere_generation_ = elsewhere.whole->generation;
+  if (change.whole != nullptr) {
+    remote_generation_ = change.whole->generation;
   }
-  for (const AcceptedBatch& batch : elsewhere.batches) {
+  for (const AcceptedBatch& batch : change.batches) {
     if (batch.delta == nullptr) continue;
-    elsewhere_generation_ = batch.delta->generation;
+    remote_generation_ = batch.delta->generation;
   }
-  elsewhere_.push_back(std::move(elsewhere));
+  remote_changes_.push_back(std::move(change));
   if (lost_until_.has_value()) return store_job_.ScheduleNow();
   // The job that ends the append applies it, or the one that tries again.
   if (storing_ || !behind_.ok()) return;
@@ -411,17 +411,17 @@ void Table::Add(RemoteChange elsewhere) {
   OweStep(SteadyNow());
 }
 
-void Table::AppendedElsewhere(uint64_t position,
-                              std::vector<AcceptedBatch> batches) {
+void Table::RemoteAppended(uint64_t position,
+                           std::vector<AcceptedBatch> batches) {
   Add({.position = position, .batches = std::move(batches)});
 }
 
-void Table::ReplacedElsewhere(StoredTable whole) {
+void Table::RemoteReplaced(StoredTable whole) {
   Add({.position = whole.position,
        .whole = std::make_unique<StoredTable>(std::move(whole))});
 }
 
-void Table::FailedElsewhere(const absl::Status& why) {
+void Table::RemoteFailed(const absl::Status& why) {
   const MutexLock lock(mutex_);
   if (!replication_error_.ok()) return;
   replication_error_ = why;
@@ -436,17 +436,17 @@ absl::Status Table::AwaitFollowed(SteadyInstant deadline) const {
     {
       const MutexLock lock(mutex_);
       if (!replication_error_.ok()) return absl::OkStatus();
-      generation = elsewhere_generation_;
+      generation = remote_generation_;
     }
-    const absl::Status visible = AwaitVisible(
-        generation, std::min(deadline, SteadyAfter(kAwaitElsewhere)));
+    const absl::Status visible =
+        AwaitVisible(generation, std::min(deadline, SteadyAfter(kFollowPoll)));
     // Or the table is deleted meanwhile.
     if (!absl::IsDeadlineExceeded(visible)) return absl::OkStatus();
     if (SteadyNow() >= deadline) return visible;
   }
 }
 
-absl::Status Table::Apply(RemoteChange& elsewhere) {
+absl::Status Table::Apply(RemoteChange& change) {
   try {
     Group group;
     absl::Status status;
@@ -454,10 +454,10 @@ absl::Status Table::Apply(RemoteChange& elsewhere) {
       status = staged.status();
       if (staged.ok()) group.emplace_back().staged = *std::move(staged);
     };
-    if (elsewhere.whole != nullptr) {
-      add(staging_.StageWhole(*elsewhere.whole));
+    if (change.whole != nullptr) {
+      add(staging_.StageWhole(*change.whole));
     }
-    for (const AcceptedBatch& batch : elsewhere.batches) {
+    for (const AcceptedBatch& batch : change.batches) {
       if (status.ok()) add(staging_.StageAccepted(batch));
     }
     UpdateStaging::Version head = staging_.Head();
@@ -466,7 +466,7 @@ absl::Status Table::Apply(RemoteChange& elsewhere) {
     MakeRoom(accepted_, pending_ + changes);
     pending_ += changes;
     Accept(absl::MakeSpan(group), head);
-    if (status.ok()) position_ = elsewhere.position;
+    if (status.ok()) position_ = change.position;
     return status;
   } catch (const std::bad_alloc&) {
     staging_.Rollback();
@@ -474,7 +474,7 @@ absl::Status Table::Apply(RemoteChange& elsewhere) {
   }
 }
 
-absl::Status Table::ApplyElsewhere() {
+absl::Status Table::ApplyRemoteChanges() {
   absl::Status behind;
   size_t applied = 0;
   for (; applied < unapplied_.size(); ++applied) {
@@ -486,7 +486,7 @@ absl::Status Table::ApplyElsewhere() {
     }
     const absl::Status why =
         Error(status.code(), "STORE_CORRUPT", status.message());
-    FailedElsewhere(why);
+    RemoteFailed(why);
     if (others_write()) replicated()->StopTable(name_, store_id_, why);
     applied = unapplied_.size();
     break;
@@ -495,11 +495,11 @@ absl::Status Table::ApplyElsewhere() {
                    unapplied_.begin() + static_cast<ptrdiff_t>(applied));
   if (behind.ok()) apply_retry_ = kFirstRetry;
   absl::Status before = behind;
-  absl::Status apart;
+  absl::Status replication_error;
   {
     const MutexLock lock(mutex_);
     std::swap(behind_, before);
-    apart = replication_error_;
+    replication_error = replication_error_;
   }
   if (behind.ok() != before.ok()) {
     try {  // to log it needs memory too
@@ -510,7 +510,7 @@ absl::Status Table::ApplyElsewhere() {
     } catch (const std::bad_alloc&) {
     }
   }
-  return apart.ok() ? behind : apart;
+  return replication_error.ok() ? behind : replication_error;
 }
 
 void Table::Recover() {
@@ -521,11 +521,11 @@ void Table::Recover() {
     const MutexLock lock(mutex_);
     later.swap(submitted_);
     submitted_head_.reset();
-    if (unapplied_.empty()) unapplied_.swap(elsewhere_);
+    if (unapplied_.empty()) unapplied_.swap(remote_changes_);
     pending_ -= CountChanges(later);
     if (!store_error_.ok()) pending_ -= CountChanges(group_);
   }
-  const absl::Status why = ApplyElsewhere();
+  const absl::Status why = ApplyRemoteChanges();
   // The store has entries that this table has not applied. A batch that is
   // staged here does not follow them.
   if (!why.ok()) {

@@ -142,11 +142,11 @@ class Table {
   // is here ends that: updates are refused with DATA_LOSS (STORE_CORRUPT), and
   // lookups go on with what is visible. For want of memory it is applied later:
   // until then updates are refused with RESOURCE_EXHAUSTED (MEMORY_LIMIT).
-  void AppendedElsewhere(uint64_t position, std::vector<AcceptedBatch> batches);
+  void RemoteAppended(uint64_t position, std::vector<AcceptedBatch> batches);
   // The table as a whole, after what was appended meanwhile was missed.
-  void ReplacedElsewhere(StoredTable whole);
+  void RemoteReplaced(StoredTable whole);
   // Stops at what the store has of the table by now, for this reason.
-  void FailedElsewhere(const absl::Status& why);
+  void RemoteFailed(const absl::Status& why);
   // Blocks until what other servers did by now is visible, or cannot be
   // applied. Errors: DEADLINE_EXCEEDED.
   absl::Status AwaitFollowed(SteadyInstant deadline) const;
@@ -271,14 +271,14 @@ class Table {
   void Recover();
   // Submits the group again, before `later`.
   void StageGroupAgain(Group& later) ABSL_EXCLUSIVE_LOCKS_REQUIRED(sequence_);
-  void Add(RemoteChange elsewhere);
+  void Add(RemoteChange change);
   // Stages and accepts it. Errors: DATA_LOSS; RESOURCE_EXHAUSTED
   // (MEMORY_LIMIT), and then it can be applied later.
-  absl::Status Apply(RemoteChange& elsewhere)
+  absl::Status Apply(RemoteChange& change)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(sequence_);
   // Applies what other servers did, as far as that goes, and sets
   // `replication_error_` or `behind_`. Returns that.
-  absl::Status ApplyElsewhere() ABSL_EXCLUSIVE_LOCKS_REQUIRED(sequence_);
+  absl::Status ApplyRemoteChanges() ABSL_EXCLUSIVE_LOCKS_REQUIRED(sequence_);
   void StageAgain(Submitted& submitted)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(sequence_);
   // True if a batch that was staged at `position_` changes nothing there, and
@@ -362,7 +362,7 @@ class Table {
   SteadyInstant store_began_;
   absl::Status store_error_;
   uint64_t position_;                    // TableLog::StartAppend
-  std::vector<RemoteChange> unapplied_;  // comes before `elsewhere_`
+  std::vector<RemoteChange> unapplied_;  // comes before `remote_changes_`
   absl::Duration apply_retry_;           // after the next want of memory
   // While an append was lost to what has not come yet: it is given up then.
   std::optional<SteadyInstant> lost_until_ ABSL_GUARDED_BY(mutex_);
@@ -371,9 +371,8 @@ class Table {
   SteadyInstant next_build_ ABSL_GUARDED_BY(mutex_);
   v1::Table builds_ ABSL_GUARDED_BY(mutex_);  // the fields of rebuilds
   absl::Status frozen_ ABSL_GUARDED_BY(mutex_);
-  std::vector<RemoteChange> elsewhere_ ABSL_GUARDED_BY(mutex_);
-  uint64_t elsewhere_generation_ ABSL_GUARDED_BY(mutex_) =
-      0;  // after all of it
+  std::vector<RemoteChange> remote_changes_ ABSL_GUARDED_BY(mutex_);
+  uint64_t remote_generation_ ABSL_GUARDED_BY(mutex_) = 0;  // after all of it
   // Why what other servers do is applied no more.
   absl::Status replication_error_ ABSL_GUARDED_BY(mutex_);
   // Why it is applied later; meanwhile nothing is submitted or stored.

@@ -201,10 +201,10 @@ TEST(TableMemory, WhatOthersAppendedIsAppliedOnceThereIsMemory) {
   ExpectAppliedLater([](Table& table, std::vector<Route> routes) {
     TableDigest digest;
     for (const Route& route : routes) digest.Add(route);
-    table.AppendedElsewhere(1, {{.delta = std::make_shared<const Delta>(
-                                     Delta{.generation = 1,
-                                           .routes = std::move(routes),
-                                           .digest = digest.ToString()})}});
+    table.RemoteAppended(1, {{.delta = std::make_shared<const Delta>(
+                                  Delta{.generation = 1,
+                                        .routes = std::move(routes),
+                                        .digest = digest.ToString()})}});
   });
 }
 
@@ -214,7 +214,7 @@ TEST(TableMemory, ATableAsAWholeIsAppliedOnceThereIsMemory) {
     whole.position = 1;
     whole.generation = 1;
     whole.routes = std::move(routes);
-    table.ReplacedElsewhere(std::move(whole));
+    table.RemoteReplaced(std::move(whole));
   });
 }
 
@@ -261,8 +261,8 @@ TEST(TableMemory, BatchesThatCameToChangeSomethingFindRoomOrAreRefused) {
     }
     // The first of them is with the store: it gets the conflict.
     store.AwaitCommits(2);
-    table.AppendedElsewhere(
-        2, {{.delta = std::make_shared<const Delta>(announced)}});
+    table.RemoteAppended(2,
+                         {{.delta = std::make_shared<const Delta>(announced)}});
     store.Fail(StoreConflict());
     granted_large = failures;
     store.Release();
@@ -301,7 +301,7 @@ TEST(TableMemory, ATableThatWaitsForMemoryEnds) {
       whole.routes.push_back(
           {Prefix::Truncate(Address::V4(i << 12), 20), 1 + i});
     }
-    table.ReplacedElsewhere(std::move(whole));
+    table.RemoteReplaced(std::move(whole));
     while (table.replication_error().empty()) {
       absl::SleepFor(absl::Milliseconds(1));
     }

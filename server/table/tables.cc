@@ -188,7 +188,7 @@ absl::Status Tables::AwaitFollowed() {
   if (!status.ok()) return status;
   const auto waits = [this] {
     const MutexLock lock(follow_mutex_);
-    return !elsewhere_.empty();
+    return !remote_changes_.empty();
   };
   while (waits()) absl::SleepFor(kFollowPause);
   for (const TableRef& table : All()) {
@@ -350,27 +350,26 @@ void Tables::Failed(const std::string& table, uint64_t id,
   Follow({.name = table, .id = id, .failed = why});
 }
 
-void Tables::Follow(RemoteChange elsewhere) {
+void Tables::Follow(RemoteChange change) {
   const MutexLock lock(follow_mutex_);
   // In order: nothing overtakes what waits for the same table.
   const bool waits =
-      std::any_of(elsewhere_.begin(), elsewhere_.end(),
-                  [&](const RemoteChange& e) { return e.id == elsewhere.id; });
-  if (!waits && !elsewhere.deleted && HandOver(elsewhere)) return;
-  elsewhere_.push_back(std::move(elsewhere));
+      std::any_of(remote_changes_.begin(), remote_changes_.end(),
+                  [&](const RemoteChange& e) { return e.id == change.id; });
+  if (!waits && !change.deleted && HandOver(change)) return;
+  remote_changes_.push_back(std::move(change));
   follow_job_.ScheduleNow();
 }
 
-bool Tables::HandOver(RemoteChange& elsewhere) const {
-  const absl::StatusOr<TableRef> table = Find(elsewhere.name);
-  if (!table.ok() || (*table)->store_id() != elsewhere.id) return false;
-  if (elsewhere.whole != nullptr) {
-    (*table)->ReplacedElsewhere(*std::move(elsewhere.whole));
-  } else if (!elsewhere.failed.ok()) {
-    (*table)->FailedElsewhere(elsewhere.failed);
+bool Tables::HandOver(RemoteChange& change) const {
+  const absl::StatusOr<TableRef> table = Find(change.name);
+  if (!table.ok() || (*table)->store_id() != change.id) return false;
+  if (change.whole != nullptr) {
+    (*table)->RemoteReplaced(*std::move(change.whole));
+  } else if (!change.failed.ok()) {
+    (*table)->RemoteFailed(change.failed);
   } else {
-    (*table)->AppendedElsewhere(elsewhere.position,
-                                std::move(elsewhere.batches));
+    (*table)->RemoteAppended(change.position, std::move(change.batches));
   }
   return true;
 }
@@ -382,10 +381,10 @@ void Tables::RunFollow() {
     RemoteChange next;
     {
       const MutexLock follow(follow_mutex_);
-      if (elsewhere_.empty()) return;
-      next = std::move(elsewhere_.front());
+      if (remote_changes_.empty()) return;
+      next = std::move(remote_changes_.front());
       if (!next.deleted && HandOver(next)) {
-        elsewhere_.pop_front();
+        remote_changes_.pop_front();
         continue;
       }
     }
@@ -396,7 +395,7 @@ void Tables::RunFollow() {
       // No server deletes it, and calls use it without a reference.
       const bool lost = next.deleted && next.id == default_->store_id();
       if (lost || next.whole != nullptr) {
-        default_->FailedElsewhere(
+        default_->RemoteFailed(
             Error(absl::StatusCode::kDataLoss, "STORE_CORRUPT",
                   lost ? "the store has lost the default table"
                        : "the store has another default table"));
@@ -404,7 +403,7 @@ void Tables::RunFollow() {
     } else if (next.deleted && known) {
       const TableRef table = it->second;
       // What it submitted ends with the store's error.
-      table->Freeze(DeletedElsewhere(), SteadyNow());
+      table->Freeze(DeletedRemotely(), SteadyNow());
       Remove(std::move(map), table);
     } else if (next.whole != nullptr && it == map.end()) {
       // Made by another server.
@@ -430,7 +429,7 @@ void Tables::RunFollow() {
     // has made another one of that name, which comes after the deletion.
     const MutexLock follow(follow_mutex_);
     if (next.deleted) left_out_.erase(next.id);
-    elsewhere_.pop_front();
+    remote_changes_.pop_front();
   }
 }
 
@@ -478,7 +477,7 @@ void Tables::PublishMap(Map map) {
     replicated()->Report(table->name(), table->store_id(), table->visible());
   }
   const MutexLock lock(follow_mutex_);
-  if (!elsewhere_.empty()) follow_job_.ScheduleNow();
+  if (!remote_changes_.empty()) follow_job_.ScheduleNow();
 }
 
 void Tables::FreeDeleted() {

@@ -140,9 +140,9 @@ class Tables : private StoreFollower {
   void Failed(const std::string& table, uint64_t id,
               const absl::Status& why) override;
   // Hands it to its table, or keeps it for the job.
-  void Follow(RemoteChange elsewhere) ABSL_LOCKS_EXCLUDED(follow_mutex_);
+  void Follow(RemoteChange change) ABSL_LOCKS_EXCLUDED(follow_mutex_);
   // False if there is no such table in the map.
-  bool HandOver(RemoteChange& elsewhere) const;
+  bool HandOver(RemoteChange& change) const;
   // The job: makes and deletes tables, and hands over what came meanwhile.
   void RunFollow();
   // Removes the table from the map and refuses its updates.
@@ -195,8 +195,9 @@ class Tables : private StoreFollower {
   Published<Map> map_;
   // After `mutex_`. What came and has no table yet, in order.
   mutable Mutex follow_mutex_;
-  std::deque<RemoteChange> elsewhere_ ABSL_GUARDED_BY(follow_mutex_);
-  // Tables by id that were made elsewhere and could not be made here, and why.
+  std::deque<RemoteChange> remote_changes_ ABSL_GUARDED_BY(follow_mutex_);
+  // Tables by id that were made by other servers and could not be made here,
+  // and why.
   std::map<uint64_t, absl::Status> left_out_ ABSL_GUARDED_BY(follow_mutex_);
   // Last: they use all of the above.
   Executor::Job free_job_;

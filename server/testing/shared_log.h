@@ -135,7 +135,7 @@ class SharedLog {
       const MutexLock lock(log_.mutex_);
       const auto found = log_.tables_.find(table);
       if (found == log_.tables_.end() || found->second.id != id) {
-        return done(DeletedElsewhere());
+        return done(DeletedRemotely());
       }
       if (position != found->second.position) {
         Tell();

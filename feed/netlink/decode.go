@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package netlink understands what the kernel, and FRR on its FPM connection, say of
+// routes, next-hop objects and links.
+package netlink
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/netip"
+
+	nl "github.com/mdlayher/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// Not in package unix.
+const (
+	rtaNhID = 30
+	nhaFDB  = 11
+)
+
+// MaxHops bounds the paths of one route and the members of one group.
+const MaxHops = 1024
+
+// Hop is one path: a gateway, a link, or both.
+type Hop struct {
+	Gateway   netip.Addr // not valid: the destination is on the link
+	Link      uint32     // the index of the interface; 0: not said
+	Weight    uint32     // 1 and more
+	Blackhole bool       // packets are dropped
+}
+
+// Route is RTM_NEWROUTE or RTM_DELROUTE.
+type Route struct {
+	Delete  bool
+	Replace bool // takes the place of the route of the same key
+	Append  bool // comes after that route
+	Cloned  bool // a cache entry, not a route
+	// Selects packets by more than their destination: by source or class.
+	Selective bool
+	Prefix    netip.Prefix
+	Table     uint32 // 0: not said
+	Protocol  uint8
+	Type      uint8 // unix.RTN_UNICAST and so on
+	Metric    uint32
+	GroupID   uint32 // the next-hop object; 0: none
+	Hops      []Hop  // beside a GroupID: what the kernel resolved it to
+}
+
+// NextHop is RTM_NEWNEXTHOP or RTM_DELNEXTHOP: one path, or a group of objects.
+type NextHop struct {
+	Delete bool
+	ID     uint32
+	Hop    Hop
+	Group  []Member
+	FDB    bool // for bridges; no route uses it
+}
+
+// Member is an object in a group.
+type Member struct {
+	ID     uint32
+	Weight uint32
+}
+
+// Link is RTM_NEWLINK or RTM_DELLINK.
+type Link struct {
+	Delete bool
+	Index  uint32
+	Name   string
+	Up     bool
+}
+
+// Decode returns a *Route, a *NextHop, a *Link, or nil for a message of another kind.
+// What a message says is checked against its length; unknown attributes are passed over.
+func Decode(m nl.Message) (any, error) {
+	var result any
+	var err error
+	switch m.Header.Type {
+	case unix.RTM_NEWROUTE, unix.RTM_DELROUTE:
+		result, err = decodeRoute(m)
+	case unix.RTM_NEWNEXTHOP, unix.RTM_DELNEXTHOP:
+		result, err = decodeNextHop(m)
+	case unix.RTM_NEWLINK, unix.RTM_DELLINK:
+		result, err = decodeLink(m)
+	default:
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("netlink message of type %d: %w", m.Header.Type, err)
+	}
+	return result, nil
+}
+
+// Split calls `each` for the messages that `b` consists of.
+func Split(b []byte, each func(nl.Message) error) error {
+	for len(b) > 0 {
+		if len(b) < unix.NLMSG_HDRLEN {
+			return fmt.Errorf("%d bytes behind the last netlink message", len(b))
+		}
+		length := binary.NativeEndian.Uint32(b)
+		if length < unix.NLMSG_HDRLEN || uint64(length) > uint64(len(b)) {
+			return fmt.Errorf("a netlink message of %d bytes in %d", length, len(b))
+		}
+		m := nl.Message{
+			Header: nl.Header{
+				Length:   length,
+				Type:     nl.HeaderType(binary.NativeEndian.Uint16(b[4:])),
+				Flags:    nl.HeaderFlags(binary.NativeEndian.Uint16(b[6:])),
+				Sequence: binary.NativeEndian.Uint32(b[8:]),
+				PID:      binary.NativeEndian.Uint32(b[12:]),
+			},
+			Data: b[unix.NLMSG_HDRLEN:length],
+		}
+		if err := each(m); err != nil {
+			return err
+		}
+		b = b[min(len(b), int(length+3)&^3):]
+	}
+	return nil
+}
+
+func decodeRoute(m nl.Message) (any, error) {
+	b := m.Data
+	if len(b) < unix.SizeofRtMsg {
+		return nil, errShort
+	}
+	family, bits := b[0], int(b[1])
+	route := &Route{
+		Delete:    m.Header.Type == unix.RTM_DELROUTE,
+		Replace:   m.Header.Flags&nl.Replace != 0,
+		Append:    m.Header.Flags&nl.Append != 0,
+		Cloned:    binary.NativeEndian.Uint32(b[8:])&unix.RTM_F_CLONED != 0,
+		Selective: b[2] != 0 || b[3] != 0,
+		Table:     uint32(b[4]),
+		Protocol:  b[5],
+		Type:      b[7],
+	}
+	var destination netip.Addr
+	switch family {
+	case unix.AF_INET:
+		destination = netip.IPv4Unspecified()
+	case unix.AF_INET6:
+		destination = netip.IPv6Unspecified()
+	default:
+		return nil, nil // such as MPLS
+	}
+	var hop Hop
+	attributes, err := nl.NewAttributeDecoder(b[unix.SizeofRtMsg:])
+	if err != nil {
+		return nil, err
+	}
+	for attributes.Next() {
+		switch attributes.Type() {
+		case unix.RTA_DST:
+			attributes.Do(func(b []byte) (err error) {
+				destination, err = address(b, destination.BitLen())
+				return err
+			})
+		case unix.RTA_TABLE:
+			route.Table = attributes.Uint32()
+		case unix.RTA_PRIORITY:
+			route.Metric = attributes.Uint32()
+		case rtaNhID:
+			route.GroupID = attributes.Uint32()
+		case unix.RTA_MULTIPATH:
+			attributes.Do(func(b []byte) (err error) {
+				route.Hops, err = multipath(b)
+				return err
+			})
+		default:
+			hopAttribute(attributes, &hop)
+		}
+	}
+	if err := attributes.Err(); err != nil {
+		return nil, err
+	}
+	if bits > destination.BitLen() {
+		return nil, fmt.Errorf("a prefix of %d bits", bits)
+	}
+	route.Prefix = netip.PrefixFrom(destination, bits).Masked()
+	switch route.Type {
+	case unix.RTN_BLACKHOLE, unix.RTN_UNREACHABLE, unix.RTN_PROHIBIT:
+		// The kernel gives such a route of IPv6 the link "lo".
+		route.Hops = []Hop{{Weight: 1, Blackhole: true}}
+	default:
+		if hop != (Hop{}) {
+			hop.Weight = 1
+			route.Hops = append(route.Hops, hop)
+		}
+	}
+	return route, nil
+}
+
+// hopAttribute takes what a route and a member of its RTA_MULTIPATH have in common.
+func hopAttribute(attributes *nl.AttributeDecoder, hop *Hop) {
+	switch attributes.Type() {
+	case unix.RTA_OIF:
+		hop.Link = attributes.Uint32()
+	case unix.RTA_GATEWAY:
+		attributes.Do(func(b []byte) (err error) {
+			hop.Gateway, err = address(b, 8*len(b))
+			return err
+		})
+	case unix.RTA_VIA: // an IPv4 route by an IPv6 gateway: a family, then the address
+		attributes.Do(func(b []byte) (err error) {
+			if len(b) < 2 {
+				return errShort
+			}
+			hop.Gateway, err = address(b[2:], 8*(len(b)-2))
+			return err
+		})
+	}
+}
+
+func multipath(b []byte) ([]Hop, error) {
+	var hops []Hop
+	for len(b) > 0 {
+		if len(b) < unix.SizeofRtNexthop {
+			return nil, errShort
+		}
+		length := int(binary.NativeEndian.Uint16(b))
+		if length < unix.SizeofRtNexthop || length > len(b) {
+			return nil, fmt.Errorf("a path of %d bytes in %d", length, len(b))
+		}
+		if len(hops) == MaxHops {
+			return nil, errMany
+		}
+		hop := Hop{Weight: uint32(b[3]) + 1, Link: binary.NativeEndian.Uint32(b[4:])}
+		attributes, err := nl.NewAttributeDecoder(b[unix.SizeofRtNexthop:length])
+		if err != nil {
+			return nil, err
+		}
+		for attributes.Next() {
+			hopAttribute(attributes, &hop)
+		}
+		if err := attributes.Err(); err != nil {
+			return nil, err
+		}
+		hops = append(hops, hop)
+		b = b[min(len(b), (length+3)&^3):]
+	}
+	return hops, nil
+}
+
+func decodeNextHop(m nl.Message) (any, error) {
+	if len(m.Data) < unix.SizeofNhmsg {
+		return nil, errShort
+	}
+	object := &NextHop{Delete: m.Header.Type == unix.RTM_DELNEXTHOP, Hop: Hop{Weight: 1}}
+	attributes, err := nl.NewAttributeDecoder(m.Data[unix.SizeofNhmsg:])
+	if err != nil {
+		return nil, err
+	}
+	for attributes.Next() {
+		switch attributes.Type() {
+		case unix.NHA_ID:
+			object.ID = attributes.Uint32()
+		case unix.NHA_GROUP:
+			attributes.Do(func(b []byte) (err error) {
+				object.Group, err = group(b)
+				return err
+			})
+		case unix.NHA_BLACKHOLE:
+			object.Hop.Blackhole = attributes.Flag()
+		case unix.NHA_OIF:
+			object.Hop.Link = attributes.Uint32()
+		case unix.NHA_GATEWAY:
+			attributes.Do(func(b []byte) (err error) {
+				object.Hop.Gateway, err = address(b, 8*len(b))
+				return err
+			})
+		case nhaFDB:
+			object.FDB = attributes.Flag()
+		}
+	}
+	if err := attributes.Err(); err != nil {
+		return nil, err
+	}
+	if object.ID == 0 {
+		return nil, errors.New("a next hop without an id")
+	}
+	return object, nil
+}
+
+// group reads the array of struct nexthop_grp: an id, a weight less one, three spare bytes.
+func group(b []byte) ([]Member, error) {
+	if len(b)%unix.SizeofNexthopGrp != 0 {
+		return nil, errShort
+	}
+	if len(b) > MaxHops*unix.SizeofNexthopGrp {
+		return nil, errMany
+	}
+	members := make([]Member, 0, len(b)/unix.SizeofNexthopGrp)
+	for ; len(b) > 0; b = b[unix.SizeofNexthopGrp:] {
+		members = append(members,
+			Member{ID: binary.NativeEndian.Uint32(b), Weight: uint32(b[4]) + 1})
+	}
+	return members, nil
+}
+
+func decodeLink(m nl.Message) (any, error) {
+	b := m.Data
+	if len(b) < unix.SizeofIfInfomsg {
+		return nil, errShort
+	}
+	if b[0] == unix.AF_BRIDGE {
+		return nil, nil // tells of a port of a bridge, not of the link
+	}
+	link := &Link{
+		Delete: m.Header.Type == unix.RTM_DELLINK,
+		Index:  binary.NativeEndian.Uint32(b[4:]),
+		Up:     binary.NativeEndian.Uint32(b[8:])&unix.IFF_UP != 0,
+	}
+	attributes, err := nl.NewAttributeDecoder(b[unix.SizeofIfInfomsg:])
+	if err != nil {
+		return nil, err
+	}
+	for attributes.Next() {
+		if attributes.Type() == unix.IFLA_IFNAME {
+			link.Name = attributes.String()
+		}
+	}
+	if err := attributes.Err(); err != nil {
+		return nil, err
+	}
+	if len(link.Name) >= unix.IFNAMSIZ {
+		return nil, errors.New("the name of a link is too long")
+	}
+	return link, nil
+}
+
+func address(b []byte, bits int) (netip.Addr, error) {
+	result, ok := netip.AddrFromSlice(b)
+	if !ok || result.BitLen() != bits {
+		return netip.Addr{}, fmt.Errorf("an address of %d bytes", len(b))
+	}
+	return result, nil
+}
+
+var (
+	errShort = errors.New("too short")
+	errMany  = fmt.Errorf("more than %d paths", MaxHops)
+)

@@ -1,0 +1,429 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package netlink
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"unique"
+
+	"golang.org/x/sys/unix"
+
+	"planb.dev/lookup/feed/source"
+)
+
+// Rules say which routes a Table takes, and by what rules a route replaces another.
+type Rules struct {
+	Table uint32 // the routing table; routes of others are passed over
+	// The protocols whose routes count. Nil: all but Untold.
+	Protocols []uint8
+	// A prefix has one route, the one told last, as on FRR's connection. Otherwise
+	// routes of one prefix differ by metric, as in the kernel.
+	OnePerPrefix bool
+}
+
+// Untold are the protocols that do not count unless they are named: routes of the
+// addresses of links, and what ICMP redirects left.
+var Untold = []uint8{unix.RTPROT_REDIRECT, unix.RTPROT_KERNEL}
+
+// Table is one routing table as its messages tell it. It resolves next-hop objects,
+// and gives what changed as routes of a source. Not safe for concurrent use.
+type Table struct {
+	rules   Rules
+	link    func(index uint32) string // the name of an interface
+	routes  map[netip.Prefix]alternative
+	objects map[uint32]*NextHop
+	uses    map[uint32]int // routes and groups that name an object
+	changed map[netip.Prefix]struct{}
+	// Objects that changed although routes name them.
+	moved   map[uint32]struct{}
+	waiting map[netip.Prefix]struct{} // for an object that is not known
+	// Untaken counts routes of no table and of one that is known to be another one's.
+	Untaken int
+}
+
+// alternative is one of the routes of a prefix, in the order in which they are
+// preferred.
+type alternative struct {
+	metric uint32
+	group  uint32
+	hops   paths // if group is 0
+	next   *alternative
+}
+
+// paths is a list of hops. Equal lists are one object: hundreds of thousands of routes
+// share some hundreds of them.
+type paths struct{ list unique.Handle[cell] }
+
+type cell struct {
+	hop  Hop
+	rest paths
+}
+
+func makePaths(hops []Hop) paths {
+	var result paths
+	for _, hop := range slices.Backward(hops) {
+		result = paths{unique.Make(cell{hop, result})}
+	}
+	return result
+}
+
+func (p paths) slice() []Hop {
+	var result []Hop
+	for p != (paths{}) {
+		c := p.list.Value()
+		result = append(result, c.hop)
+		p = c.rest
+	}
+	return result
+}
+
+// NewTable returns an empty table. `link` names interfaces.
+func NewTable(rules Rules, link func(index uint32) string) *Table {
+	return &Table{
+		rules: rules, link: link,
+		routes:  map[netip.Prefix]alternative{},
+		objects: map[uint32]*NextHop{},
+		uses:    map[uint32]int{},
+		changed: map[netip.Prefix]struct{}{},
+		moved:   map[uint32]struct{}{},
+		waiting: map[netip.Prefix]struct{}{},
+	}
+}
+
+// Waiting is how many routes wait for an object.
+func (t *Table) Waiting() int { return len(t.waiting) }
+
+// Len is how many prefixes have a route.
+func (t *Table) Len() int { return len(t.routes) }
+
+// Route applies a message. It returns false if the message contradicts the table, such
+// as the end of a route that is not there: messages were missed.
+func (t *Table) Route(r *Route) bool {
+	if r.Cloned || r.Selective {
+		return true
+	}
+	if r.Table != t.rules.Table {
+		// FRR tells the end of a VRF's route with table 0: it is not the main table's.
+		if r.Table == 0 {
+			t.Untaken++
+		}
+		return true
+	}
+	switch r.Type {
+	case unix.RTN_UNICAST, unix.RTN_BLACKHOLE, unix.RTN_UNREACHABLE, unix.RTN_PROHIBIT:
+	case unix.RTN_UNSPEC:
+		if !r.Delete {
+			return true
+		}
+	default:
+		return true
+	}
+	if t.rules.OnePerPrefix {
+		// A route that does not count took the place of one that did.
+		t.set(r.Prefix, nil)
+		if !r.Delete && t.counts(r.Protocol) {
+			t.set(r.Prefix, []alternative{newAlternative(r)})
+		}
+		return true
+	}
+	if !t.counts(r.Protocol) {
+		return true
+	}
+	all := t.alternatives(r.Prefix)
+	var fits bool
+	if r.Delete {
+		all, fits = without(all, r)
+	} else {
+		all, fits = with(all, r), true
+	}
+	t.set(r.Prefix, all)
+	return fits
+}
+
+func (t *Table) counts(protocol uint8) bool {
+	if t.rules.Protocols == nil {
+		return !slices.Contains(Untold, protocol)
+	}
+	return slices.Contains(t.rules.Protocols, protocol)
+}
+
+func newAlternative(r *Route) alternative {
+	a := alternative{metric: r.Metric, group: r.GroupID}
+	if a.group == 0 {
+		a.hops = makePaths(r.Hops)
+	}
+	return a
+}
+
+// with adds a route to those of its prefix. One of IPv6 joins its equals: the kernel
+// tells a further path alone or all paths anew.
+func with(all []alternative, r *Route) []alternative {
+	added := newAlternative(r)
+	if r.Replace {
+		if r.Prefix.Addr().Is6() {
+			all = slices.DeleteFunc(all, func(a alternative) bool { return a.metric == r.Metric })
+		} else if i := slices.IndexFunc(all, func(a alternative) bool { return a.metric == r.Metric }); i >= 0 {
+			all[i] = added
+			return all
+		}
+	}
+	for i, a := range all {
+		if a.metric != r.Metric {
+			continue
+		}
+		if a == added {
+			return all
+		}
+		if r.Prefix.Addr().Is6() && a.group == 0 && added.group == 0 {
+			hops := a.hops.slice()
+			for _, hop := range r.Hops {
+				if j := indexOf(hops, hop); j >= 0 {
+					hops[j] = hop
+				} else if len(hops) < MaxHops {
+					hops = append(hops, hop)
+				}
+			}
+			all[i].hops = makePaths(hops)
+			return all
+		}
+	}
+	end := slices.IndexFunc(all, func(a alternative) bool { return a.metric > r.Metric })
+	if end < 0 {
+		end = len(all)
+	}
+	return slices.Insert(all, end, added)
+}
+
+// without takes a route away, or those of its paths that the message names.
+func without(all []alternative, r *Route) ([]alternative, bool) {
+	gone := newAlternative(r)
+	at := slices.Index(all, gone)
+	for i, a := range all {
+		if at < 0 && a.metric == r.Metric {
+			at = i
+		}
+	}
+	if at < 0 {
+		return all, false
+	}
+	if r.Prefix.Addr().Is6() && all[at].group == 0 && gone.group == 0 && len(r.Hops) > 0 {
+		left := all[at].hops.slice()
+		before := len(left)
+		for _, hop := range r.Hops {
+			if j := indexOf(left, hop); j >= 0 {
+				left = slices.Delete(left, j, j+1)
+			}
+		}
+		if len(left) == before {
+			return all, false
+		}
+		if len(left) > 0 {
+			all[at].hops = makePaths(left)
+			return all, true
+		}
+	}
+	return slices.Delete(all, at, at+1), true
+}
+
+// indexOf finds a path; its weight is not part of what it is.
+func indexOf(hops []Hop, wanted Hop) int {
+	return slices.IndexFunc(hops, func(hop Hop) bool {
+		hop.Weight = wanted.Weight
+		return hop == wanted
+	})
+}
+
+func (t *Table) alternatives(prefix netip.Prefix) []alternative {
+	var result []alternative
+	if first, ok := t.routes[prefix]; ok {
+		for a := &first; a != nil; a = a.next {
+			result = append(result, *a)
+			result[len(result)-1].next = nil
+		}
+	}
+	return result
+}
+
+func (t *Table) set(prefix netip.Prefix, all []alternative) {
+	if first, ok := t.routes[prefix]; ok {
+		for a := &first; a != nil; a = a.next {
+			t.use(a.group, -1)
+		}
+	}
+	t.changed[prefix] = struct{}{}
+	if len(all) == 0 {
+		delete(t.routes, prefix)
+		return
+	}
+	for i := range all {
+		t.use(all[i].group, 1)
+		if i > 0 {
+			all[i-1].next = &all[i]
+		}
+	}
+	t.routes[prefix] = all[0]
+}
+
+func (t *Table) use(id uint32, by int) {
+	if id == 0 {
+		return
+	}
+	if t.uses[id] += by; t.uses[id] == 0 {
+		delete(t.uses, id)
+	}
+}
+
+// NextHop applies a message. It returns false if an object ended that routes still name:
+// the kernel ended these routes, and does not tell of those of IPv4.
+func (t *Table) NextHop(n *NextHop) bool {
+	if n.FDB {
+		return true
+	}
+	old := t.objects[n.ID]
+	if n.Delete {
+		if old != nil {
+			t.forget(old)
+		}
+		delete(t.objects, n.ID)
+		return t.uses[n.ID] == 0
+	}
+	if old != nil && old.Hop == n.Hop && slices.Equal(old.Group, n.Group) {
+		return true
+	}
+	if old != nil {
+		t.forget(old)
+	}
+	t.objects[n.ID] = n
+	for _, member := range n.Group {
+		t.use(member.ID, 1)
+	}
+	if t.uses[n.ID] > 0 {
+		t.moved[n.ID] = struct{}{}
+	}
+	return true
+}
+
+func (t *Table) forget(n *NextHop) {
+	for _, member := range n.Group {
+		t.use(member.ID, -1)
+	}
+}
+
+// maxDepth bounds groups of groups, and so ends a circle of them.
+const maxDepth = 4
+
+// Changes returns the routes of the prefixes that changed, and forgets that they did. A
+// route whose object is not known is not among them: its old answer stays.
+func (t *Table) Changes() []source.Route {
+	if len(t.moved) > 0 {
+		t.touchUsers()
+	}
+	return t.resolve(t.changed)
+}
+
+// All returns every route, also those that did not change.
+func (t *Table) All() []source.Route {
+	for prefix := range t.routes {
+		t.changed[prefix] = struct{}{}
+	}
+	clear(t.moved)
+	return t.resolve(t.changed)
+}
+
+// touchUsers marks the prefixes whose route leads to an object that changed.
+func (t *Table) touchUsers() {
+	for range maxDepth {
+		for id, object := range t.objects {
+			for _, member := range object.Group {
+				if _, ok := t.moved[member.ID]; ok {
+					t.moved[id] = struct{}{}
+				}
+			}
+		}
+	}
+	for prefix, a := range t.routes {
+		if _, ok := t.moved[a.group]; ok {
+			t.changed[prefix] = struct{}{}
+		}
+	}
+	clear(t.moved)
+}
+
+func (t *Table) resolve(prefixes map[netip.Prefix]struct{}) []source.Route {
+	result := make([]source.Route, 0, len(prefixes))
+	// Routes of a batch have few different ways; each list is shared.
+	byGroup, byHops := map[uint32][]source.NextHop{}, map[paths][]source.NextHop{}
+	for prefix := range prefixes {
+		delete(t.waiting, prefix)
+		first, ok := t.routes[prefix]
+		if !ok {
+			result = append(result, source.Route{Prefix: prefix})
+			continue
+		}
+		var ways []source.NextHop
+		if first.group == 0 {
+			if ways, ok = byHops[first.hops]; !ok {
+				ways = t.ways(first.hops.slice())
+				byHops[first.hops] = ways
+			}
+		} else if ways, ok = byGroup[first.group]; !ok {
+			hops, _ := t.expand(nil, first.group, 1, maxDepth)
+			ways = t.ways(hops)
+			byGroup[first.group] = ways
+		}
+		if len(ways) == 0 {
+			t.waiting[prefix] = struct{}{}
+			continue
+		}
+		result = append(result, source.Route{Prefix: prefix, Paths: ways})
+	}
+	clear(prefixes)
+	return result
+}
+
+// expand adds the paths of an object to `hops`; false if one of them is not known.
+func (t *Table) expand(hops []Hop, id, weight uint32, depth int) ([]Hop, bool) {
+	object := t.objects[id]
+	if object == nil || depth == 0 || len(hops) >= MaxHops {
+		return nil, false
+	}
+	if object.Group == nil {
+		hop := object.Hop
+		hop.Weight = weight
+		return append(hops, hop), true
+	}
+	for _, member := range object.Group {
+		var ok bool
+		if hops, ok = t.expand(hops, member.ID, weight*member.Weight, depth-1); !ok {
+			return nil, false
+		}
+	}
+	return hops, true
+}
+
+// ways says hops as the sink takes them; equal ones become one with their weights.
+func (t *Table) ways(hops []Hop) []source.NextHop {
+	var result []source.NextHop
+	for _, hop := range hops {
+		way := source.NextHop{Gateway: hop.Gateway}
+		switch {
+		case hop.Blackhole:
+			way.Label = "blackhole"
+		case hop.Link != 0:
+			if way.Interface = t.link(hop.Link); way.Interface == "" {
+				way.Interface = fmt.Sprintf("if%d", hop.Link)
+			}
+		}
+		at := slices.IndexFunc(result, func(other source.NextHop) bool {
+			other.Weight = 0
+			return other == way
+		})
+		if at < 0 {
+			result, at = append(result, way), len(result)
+		}
+		result[at].Weight += hop.Weight
+	}
+	return result
+}

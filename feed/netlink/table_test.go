@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package netlink
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"planb.dev/lookup/feed/source"
+)
+
+func linkName(index uint32) string { return fmt.Sprintf("eth%d", index) }
+
+func via(gateway string) Hop { return Hop{Gateway: netip.MustParseAddr(gateway), Link: 1, Weight: 1} }
+
+func newRoute(prefix string, metric uint32, hops ...Hop) *Route {
+	return &Route{Prefix: netip.MustParsePrefix(prefix), Metric: metric, Hops: hops, Table: unix.RT_TABLE_MAIN,
+		Type: unix.RTN_UNICAST, Protocol: unix.RTPROT_BGP}
+}
+
+func newGroupRoute(prefix string, id uint32) *Route {
+	r := newRoute(prefix, 0)
+	r.GroupID = id
+	return r
+}
+
+func gone(r *Route) *Route {
+	end := *r
+	end.Delete = true
+	return &end
+}
+
+// text says changes as "PREFIX gateway*weight ...; ...", in order.
+func text(routes []source.Route) string {
+	var lines []string
+	for _, r := range routes {
+		line := r.Prefix.String()
+		var ways []string
+		for _, way := range r.Paths {
+			name := way.Gateway.String()
+			if !way.Gateway.IsValid() {
+				name = way.Interface + way.Label
+			}
+			if way.Weight > 1 {
+				name += fmt.Sprintf("*%d", way.Weight)
+			}
+			ways = append(ways, name)
+		}
+		slices.Sort(ways)
+		lines = append(lines, strings.TrimSpace(line+" "+strings.Join(ways, " ")))
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "; ")
+}
+
+func expect(t *testing.T, table *Table, want string) {
+	t.Helper()
+	if got := text(table.Changes()); got != want {
+		t.Errorf("changes %q, not %q", got, want)
+	}
+}
+
+func TestTheLowestMetricAnswers(t *testing.T) {
+	table := NewTable(Rules{Table: unix.RT_TABLE_MAIN}, linkName)
+	table.Route(newRoute("192.0.2.0/24", 20, via("198.51.100.2")))
+	table.Route(newRoute("192.0.2.0/24", 10, via("198.51.100.1")))
+	table.Route(newRoute("192.0.2.0/24", 30, via("198.51.100.3")))
+	expect(t, table, "192.0.2.0/24 198.51.100.1")
+	table.Route(gone(newRoute("192.0.2.0/24", 10)))
+	expect(t, table, "192.0.2.0/24 198.51.100.2")
+	replaced := newRoute("192.0.2.0/24", 20, via("198.51.100.9"))
+	replaced.Replace = true
+	table.Route(replaced)
+	expect(t, table, "192.0.2.0/24 198.51.100.9")
+	table.Route(gone(newRoute("192.0.2.0/24", 20)))
+	table.Route(gone(newRoute("192.0.2.0/24", 30)))
+	expect(t, table, "192.0.2.0/24")
+	if table.Route(gone(newRoute("192.0.2.0/24", 30))) {
+		t.Error("the end of a route that is not there is no contradiction")
+	}
+}
+
+func TestPathsOfIPv6JoinAndLeaveOneByOne(t *testing.T) {
+	table := NewTable(Rules{Table: unix.RT_TABLE_MAIN}, linkName)
+	a, b := via("fe80::a"), via("fe80::b")
+	table.Route(newRoute("2001:db8::/32", 1024, a))
+	further := newRoute("2001:db8::/32", 1024, a, b)
+	further.Append = true
+	table.Route(further)
+	expect(t, table, "2001:db8::/32 fe80::a fe80::b")
+	table.Route(gone(newRoute("2001:db8::/32", 1024, a)))
+	expect(t, table, "2001:db8::/32 fe80::b")
+	table.Route(gone(newRoute("2001:db8::/32", 1024, b)))
+	expect(t, table, "2001:db8::/32")
+}
+
+func TestAnEndAndAStartInOneTransactionAreOneChange(t *testing.T) {
+	table := NewTable(Rules{Table: unix.RT_TABLE_MAIN, OnePerPrefix: true}, linkName)
+	table.Route(newRoute("2001:db8::/32", 20, via("fe80::a")))
+	table.Changes()
+	table.Route(gone(newRoute("2001:db8::/32", 20)))
+	table.Route(newRoute("2001:db8::/32", 20, via("fe80::b")))
+	expect(t, table, "2001:db8::/32 fe80::b")
+}
+
+func TestWhatIsNotAskedForDoesNotCount(t *testing.T) {
+	table := NewTable(Rules{Table: unix.RT_TABLE_MAIN, OnePerPrefix: true}, linkName)
+	table.Route(newRoute("2001:db8::/32", 20, via("fe80::a")))
+	table.Changes()
+	for _, change := range []func(*Route){
+		func(r *Route) { r.Cloned = true },
+		func(r *Route) { r.Selective = true },
+		func(r *Route) { r.Table = 1000 },
+		func(r *Route) { r.Table, r.Delete = 0, true },
+		func(r *Route) { r.Type = unix.RTN_LOCAL },
+	} {
+		r := newRoute("2001:db8::/32", 20, via("fe80::b"))
+		change(r)
+		table.Route(r)
+		expect(t, table, "")
+	}
+	if table.Untaken != 1 {
+		t.Errorf("%d routes of table 0, not 1", table.Untaken)
+	}
+	connected := newRoute("2001:db8::/32", 0, Hop{Link: 3, Weight: 1})
+	connected.Protocol = unix.RTPROT_KERNEL
+	table.Route(connected)
+	expect(t, table, "2001:db8::/32") // it took the place of the other
+}
+
+func TestARouteWaitsForItsObjectAndKeepsItsAnswer(t *testing.T) {
+	table := NewTable(Rules{Table: unix.RT_TABLE_MAIN, OnePerPrefix: true}, linkName)
+	table.Route(newRoute("2001:db8::/32", 20, via("fe80::a")))
+	table.Changes()
+	table.Route(newGroupRoute("2001:db8::/32", 7))
+	expect(t, table, "")
+	table.NextHop(&NextHop{ID: 7, Group: []Member{{8, 1}}})
+	expect(t, table, "")
+	if table.Waiting() != 1 {
+		t.Errorf("%d routes wait, not 1", table.Waiting())
+	}
+	table.NextHop(&NextHop{ID: 8, Group: []Member{{1, 2}, {2, 1}}})
+	table.NextHop(&NextHop{ID: 1, Hop: via("fe80::1")})
+	table.NextHop(&NextHop{ID: 2, Hop: via("fe80::2")})
+	expect(t, table, "2001:db8::/32 fe80::1*2 fe80::2")
+	if table.Waiting() != 0 {
+		t.Errorf("%d routes wait, not 0", table.Waiting())
+	}
+	// A group deep below the route changes, and a repeat changes nothing.
+	table.NextHop(&NextHop{ID: 2, Hop: via("fe80::3")})
+	expect(t, table, "2001:db8::/32 fe80::1*2 fe80::3")
+	table.NextHop(&NextHop{ID: 2, Hop: via("fe80::3")})
+	expect(t, table, "")
+	if table.NextHop(&NextHop{ID: 7, Delete: true}) {
+		t.Error("the end of an object that a route names is no contradiction")
+	}
+	expect(t, table, "")
+}
+
+func TestACircleOfGroupsEnds(t *testing.T) {
+	table := NewTable(Rules{Table: unix.RT_TABLE_MAIN, OnePerPrefix: true}, linkName)
+	table.NextHop(&NextHop{ID: 1, Group: []Member{{2, 1}, {2, 1}}})
+	table.NextHop(&NextHop{ID: 2, Group: []Member{{1, 1}, {1, 1}}})
+	table.Route(newGroupRoute("2001:db8::/32", 1))
+	expect(t, table, "")
+	if table.Waiting() != 1 {
+		t.Errorf("%d routes wait, not 1", table.Waiting())
+	}
+}

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package fpm is the source that FRR's zebra connects to (zebra -M dplane_fpm_nl):
+// netlink messages in frames, of the routes that zebra chose.
+package fpm
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	nl "github.com/mdlayher/netlink"
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sys/unix"
+
+	"planb.dev/lookup/feed/netlink"
+	"planb.dev/lookup/feed/source"
+)
+
+// config is the source's section of the configuration.
+type config struct {
+	// Where zebra connects to.
+	Listen string `yaml:"listen"`
+	// The routing table; that of a VRF has a number of its own. Default: main.
+	Table uint32 `yaml:"table"`
+	// The protocols whose routes count. Default: all but kernel, which connected
+	// routes are of, too, and redirect.
+	Protocols []string `yaml:"protocols"`
+	// The network namespace that zebra is in: where interfaces have their names.
+	Namespace string `yaml:"namespace"`
+	// zebra does not say when it told all. It did when no routes were added for
+	// Quiet, and Share of what was there before was told again, and MinRoutes.
+	Quiet     time.Duration `yaml:"quiet"`
+	Share     float64       `yaml:"share"`
+	MinRoutes int           `yaml:"min_routes"`
+	// After this the connection is closed, so that zebra tells all again: what it
+	// did not tell the end of goes then. 0: never.
+	Audit time.Duration `yaml:"audit"`
+}
+
+type fpm struct {
+	config
+	source.Options
+	rules netlink.Rules
+
+	frames, malformed, refused prometheus.Counter
+	connected, waiting, other  prometheus.Gauge
+}
+
+// New makes the source.
+func New(options source.Options) (source.Source, error) {
+	f := &fpm{Options: options, config: config{
+		Listen: "127.0.0.1:2620", Table: unix.RT_TABLE_MAIN,
+		Quiet: 10 * time.Second, Share: 0.9, MinRoutes: 1,
+	}}
+	if err := options.Decode(&f.config); err != nil {
+		return nil, err
+	}
+	if _, err := net.ResolveTCPAddr("tcp", f.Listen); err != nil {
+		return nil, fmt.Errorf("listen: %w", err)
+	}
+	if f.Quiet < time.Second/10 || f.Share < 0 || f.Share > 1 || f.MinRoutes < 0 || f.Audit < 0 {
+		return nil, errors.New("quiet is at least 100ms, share is from 0 to 1, and nothing is negative")
+	}
+	protocols, err := netlink.ParseProtocols(f.Protocols)
+	if err != nil {
+		return nil, err
+	}
+	f.rules = netlink.Rules{Table: f.Table, Protocols: protocols, OnePerPrefix: true}
+	counter := func(name, help string) prometheus.Counter {
+		c := prometheus.NewCounter(prometheus.CounterOpts{Name: "planb_feed_fpm_" + name, Help: help})
+		options.Metrics.MustRegister(c)
+		return c
+	}
+	gauge := func(name, help string) prometheus.Gauge {
+		g := prometheus.NewGauge(prometheus.GaugeOpts{Name: "planb_feed_fpm_" + name, Help: help})
+		options.Metrics.MustRegister(g)
+		return g
+	}
+	f.frames = counter("frames_total", "Frames that zebra sent.")
+	f.malformed = counter("malformed_total", "Messages that could not be read and were passed over.")
+	f.refused = counter("sweeps_refused_total", "Times that it was quiet before enough routes were told again.")
+	f.connected = gauge("connected", "1 while zebra is connected.")
+	f.waiting = gauge("waiting_routes", "Routes that name a next hop that is not known.")
+	f.other = gauge("unassigned_routes", "Messages of routes that named no table and were passed over.")
+	return f, nil
+}
+
+// Run takes one connection at a time: a new one ends the one before it, which zebra
+// left half open.
+func (f *fpm) Run(ctx context.Context, sink source.Sink) error {
+	var config net.ListenConfig
+	listener, err := config.Listen(ctx, "tcp", f.Listen)
+	if err != nil {
+		return err
+	}
+	return f.serve(ctx, sink, listener)
+}
+
+func (f *fpm) serve(ctx context.Context, sink source.Sink, listener net.Listener) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() { listener.Close() })
+	defer stop()
+	sink.Lost("")
+	endLast := func() {}
+	defer func() { endLast() }()
+	for {
+		connection, err := listener.Accept()
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return err
+		}
+		endLast()
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			f.follow(ctx, sink, connection)
+		}()
+		endLast = func() {
+			connection.Close()
+			<-done
+		}
+	}
+}
+
+// session is one connection.
+type session struct {
+	f         *fpm
+	sink      source.Sink
+	table     *netlink.Table
+	malformed error // the last
+}
+
+func (f *fpm) follow(ctx context.Context, sink source.Sink, connection net.Conn) {
+	defer connection.Close()
+	stop := context.AfterFunc(ctx, func() { connection.Close() })
+	defer stop()
+	f.Log.Info("zebra is connected", "address", connection.RemoteAddr().String())
+	f.connected.Set(1)
+	defer f.connected.Set(0)
+	links := netlink.NewLinkNames(f.Namespace)
+	s := &session{f: f, sink: sink, table: netlink.NewTable(f.rules, links.Name)}
+	sink.Begin("")
+	done := make(chan struct{})
+	finished := make(chan struct{})
+	go func() {
+		defer close(finished)
+		quiet := source.Quiet{After: f.Quiet, Share: f.Share, MinRoutes: f.MinRoutes}
+		if quiet.Await(done, sink, "", f.Log, f.refused.Inc) {
+			sink.Complete("")
+		}
+	}()
+	if f.Audit > 0 {
+		audit := time.AfterFunc(f.Audit, func() { connection.Close() })
+		defer audit.Stop()
+	}
+	err := s.read(connection)
+	close(done)
+	<-finished
+	sink.Lost("")
+	f.Log.Warn("zebra's connection ended", "error", err)
+}
+
+// read takes frames: two bytes of version and kind, the length with these four bytes, and
+// netlink messages. A frame is one transaction.
+func (s *session) read(connection net.Conn) error {
+	reader := bufio.NewReaderSize(connection, 1<<20)
+	var head [4]byte
+	body := make([]byte, 1<<16)
+	for {
+		if _, err := io.ReadFull(reader, head[:]); err != nil {
+			return err
+		}
+		length := int(binary.BigEndian.Uint16(head[2:]))
+		if head[0] != 1 || head[1] != 1 || length < len(head) {
+			return fmt.Errorf("a frame that starts with % x: not version 1 with netlink messages", head)
+		}
+		frame := body[:length-len(head)]
+		if _, err := io.ReadFull(reader, frame); err != nil {
+			return err
+		}
+		s.f.frames.Inc()
+		if err := netlink.Split(frame, s.take); err != nil {
+			return err
+		}
+		s.tell()
+	}
+}
+
+func (s *session) take(m nl.Message) error {
+	message, err := netlink.Decode(m)
+	if err != nil {
+		s.f.malformed.Inc()
+		if s.malformed == nil || s.malformed.Error() != err.Error() {
+			s.f.Log.Warn("a message of zebra is passed over", "error", err)
+		}
+		s.malformed = err
+		return nil
+	}
+	switch message := message.(type) {
+	case *netlink.Route:
+		s.table.Route(message)
+	case *netlink.NextHop:
+		s.table.NextHop(message)
+	}
+	return nil
+}
+
+func (s *session) tell() {
+	if routes := s.table.Changes(); len(routes) > 0 {
+		s.sink.Apply("", routes)
+	}
+	s.f.waiting.Set(float64(s.table.Waiting()))
+	s.f.other.Set(float64(s.table.Untaken))
+}

@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fpm
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	nl "github.com/mdlayher/netlink"
+	"golang.org/x/sys/unix"
+
+	"planb.dev/lookup/feed/source/sourcetest"
+)
+
+// route is a message as FRR 8.4 sends it: an end has a destination and a metric only.
+func route(kind uint16, prefix string, table uint8, gateway string, group uint32) []byte {
+	p := netip.MustParsePrefix(prefix)
+	family := uint8(unix.AF_INET6)
+	if p.Addr().Is4() {
+		family = unix.AF_INET
+	}
+	encoder := nl.NewAttributeEncoder()
+	encoder.Bytes(unix.RTA_DST, p.Addr().AsSlice())
+	encoder.Uint32(unix.RTA_PRIORITY, 20)
+	if gateway != "" {
+		encoder.Bytes(unix.RTA_GATEWAY, netip.MustParseAddr(gateway).AsSlice())
+	}
+	if group != 0 {
+		encoder.Uint32(30, group) // RTA_NH_ID
+	}
+	return message(kind, []byte{family, uint8(p.Bits()), 0, 0, table, unix.RTPROT_BGP, 0, unix.RTN_UNICAST, 0, 0, 0, 0}, encoder)
+}
+
+func add(prefix, gateway string) []byte {
+	return route(unix.RTM_NEWROUTE, prefix, unix.RT_TABLE_MAIN, gateway, 0)
+}
+
+func remove(prefix string) []byte {
+	return route(unix.RTM_DELROUTE, prefix, unix.RT_TABLE_MAIN, "", 0)
+}
+
+func message(kind uint16, fixed []byte, encoder *nl.AttributeEncoder) []byte {
+	attributes, err := encoder.Encode()
+	if err != nil {
+		panic(err)
+	}
+	data := append(fixed, attributes...)
+	b := binary.NativeEndian.AppendUint32(nil, uint32(unix.NLMSG_HDRLEN+len(data)))
+	b = binary.NativeEndian.AppendUint16(b, kind)
+	b = append(b, make([]byte, unix.NLMSG_HDRLEN-len(b))...)
+	return append(b, data...)
+}
+
+func frame(messages ...[]byte) []byte {
+	b := []byte{1, 1, 0, 0}
+	for _, m := range messages {
+		b = append(b, m...)
+	}
+	binary.BigEndian.PutUint16(b[2:], uint16(len(b)))
+	return b
+}
+
+// start runs a source on a port of its own, and returns what connects to it.
+func start(t *testing.T, sink *sourcetest.Sink, more string) (dial func() net.Conn) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := listener.Addr().String()
+	listener.Close()
+	sourcetest.Run(t, New, "listen: "+address+"\nquiet: 100ms\n"+more, sink)
+	return func() net.Conn {
+		t.Helper()
+		var connection net.Conn
+		sourcetest.Within(t, 5*time.Second, "the source listens", func() bool {
+			connection, err = net.Dial("tcp", address)
+			return err == nil
+		})
+		t.Cleanup(func() { connection.Close() })
+		return connection
+	}
+}
+
+func send(t *testing.T, connection net.Conn, frames ...[]byte) {
+	t.Helper()
+	for _, f := range frames {
+		if _, err := connection.Write(f); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func prefixes(count int) []string {
+	var result []string
+	for i := range count {
+		result = append(result, fmt.Sprintf("2001:db8:%x::/48", i))
+	}
+	return result
+}
+
+func addAll(t *testing.T, connection net.Conn, prefixes []string) {
+	t.Helper()
+	for _, p := range prefixes {
+		send(t, connection, frame(add(p, "2001:db8:ffff::1")))
+	}
+}
+
+func await(t *testing.T, sink *sourcetest.Sink, state string) {
+	t.Helper()
+	sourcetest.Within(t, 5*time.Second, "the session is "+state, func() bool { return sink.State("") == state })
+}
+
+func TestQuietAndEnoughIsComplete(t *testing.T) {
+	sink := sourcetest.NewSink()
+	connection := start(t, sink, "")()
+	addAll(t, connection, prefixes(10))
+	await(t, sink, "complete")
+	if sink.Len() != 10 {
+		t.Errorf("%d routes, not 10", sink.Len())
+	}
+	if got, want := strings.Join(sink.Events(), ", "), "lost, begun, complete"; got != want {
+		t.Errorf("%s, not %s", got, want)
+	}
+}
+
+func TestARedialChangesAndSweepsNothing(t *testing.T) {
+	sink := sourcetest.NewSink()
+	dial := start(t, sink, "")
+	for range 3 {
+		connection := dial()
+		await(t, sink, "begun")
+		addAll(t, connection, prefixes(10))
+		await(t, sink, "complete")
+		connection.Close()
+		await(t, sink, "lost")
+	}
+	if sink.Len() != 10 || sink.Withdrawn() != 0 {
+		t.Errorf("%d routes and %d withdrawals", sink.Len(), sink.Withdrawn())
+	}
+}
+
+func TestARouterThatCameBackWithoutItsRoutesWithdrawsNothing(t *testing.T) {
+	sink := sourcetest.NewSink()
+	dial := start(t, sink, "")
+	connection := dial()
+	addAll(t, connection, prefixes(20))
+	await(t, sink, "complete")
+	connection.Close()
+	await(t, sink, "lost")
+
+	// zebra is back before bgpd: two routes, and quiet.
+	connection = dial()
+	addAll(t, connection, prefixes(2))
+	time.Sleep(500 * time.Millisecond)
+	if sink.State("") != "begun" || sink.Len() != 20 {
+		t.Fatalf("%s with %d routes", sink.State(""), sink.Len())
+	}
+	// bgpd comes: most routes, and one less than before.
+	addAll(t, connection, prefixes(19))
+	await(t, sink, "complete")
+	if sink.Len() != 19 || sink.Withdrawn() != 1 {
+		t.Errorf("%d routes and %d withdrawals", sink.Len(), sink.Withdrawn())
+	}
+}
+
+func TestAFrameIsOneTransaction(t *testing.T) {
+	sink := sourcetest.NewSink()
+	connection := start(t, sink, "")()
+	send(t, connection, frame(add("2001:db8::/32", "2001:db8::1"), add("192.0.2.0/24", "198.51.100.1")))
+	await(t, sink, "complete")
+	send(t, connection, frame(remove("2001:db8::/32"), add("2001:db8::/32", "2001:db8::2")), frame(remove("192.0.2.0/24")))
+	sourcetest.Within(t, 5*time.Second, "the end is told", func() bool { return sink.Withdrawn() == 1 })
+	if sink.Text("2001:db8::/32") != "2001:db8::2" || sink.Len() != 1 {
+		t.Errorf("%s of %d", sink.Text("2001:db8::/32"), sink.Len())
+	}
+}
+
+func TestTheEndOfAVRFsRouteIsNotThatOfTheMainTable(t *testing.T) {
+	sink := sourcetest.NewSink()
+	connection := start(t, sink, "")()
+	send(t, connection, frame(add("2001:db8::/32", "2001:db8::1")))
+	send(t, connection, frame(route(unix.RTM_DELROUTE, "2001:db8::/32", unix.RT_TABLE_UNSPEC, "", 0)))
+	await(t, sink, "complete")
+	if sink.Len() != 1 {
+		t.Error("the route of the main table went")
+	}
+}
+
+func TestARouteOfAnUnknownNextHopKeepsItsAnswer(t *testing.T) {
+	sink := sourcetest.NewSink()
+	connection := start(t, sink, "")()
+	send(t, connection, frame(add("2001:db8::/32", "2001:db8::1")))
+	await(t, sink, "complete")
+	send(t, connection, frame(route(unix.RTM_NEWROUTE, "2001:db8::/32", unix.RT_TABLE_MAIN, "", 5)), frame(add("2001:db8:1::/48", "2001:db8::1")))
+	sourcetest.Within(t, 5*time.Second, "both frames came", func() bool { return sink.Len() == 2 })
+	if sink.Text("2001:db8::/32") != "2001:db8::1" {
+		t.Errorf("%q", sink.Text("2001:db8::/32"))
+	}
+	encoder := nl.NewAttributeEncoder()
+	encoder.Uint32(unix.NHA_ID, 5)
+	encoder.Bytes(unix.NHA_GATEWAY, netip.MustParseAddr("2001:db8::9").AsSlice())
+	send(t, connection, frame(message(unix.RTM_NEWNEXTHOP, make([]byte, 8), encoder)))
+	sourcetest.Within(t, 5*time.Second, "the route has its next hop",
+		func() bool { return sink.Text("2001:db8::/32") == "2001:db8::9" })
+}
+
+func TestWhatIsNoFrameEndsTheConnectionOnly(t *testing.T) {
+	sink := sourcetest.NewSink()
+	dial := start(t, sink, "")
+	for _, wrong := range []string{"GET / HTTP/1.1\r\n\r\n", "\x01\x01\x00\x03", "\x02\x01\x00\x10", "\x01\x01\x00\x08\xff\xff\xff\x7f"} {
+		connection := dial()
+		send(t, connection, frame(add("2001:db8::/32", "2001:db8::1")), []byte(wrong))
+		connection.SetReadDeadline(time.Now().Add(5 * time.Second))
+		if n, err := connection.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("after %q: %d bytes and %v", wrong, n, err)
+		}
+	}
+	// A message that cannot be read is passed over.
+	connection := dial()
+	send(t, connection, frame(message(unix.RTM_NEWROUTE, []byte{1, 0, 0, 0}, nl.NewAttributeEncoder()),
+		add("192.0.2.0/24", "198.51.100.1"), add("2001:db8::/32", "2001:db8::1")))
+	await(t, sink, "complete")
+	if sink.Len() != 2 {
+		t.Errorf("%d routes, not 2", sink.Len())
+	}
+}
+
+func TestANewConnectionEndsTheOneThatWasLeftOpen(t *testing.T) {
+	sink := sourcetest.NewSink()
+	dial := start(t, sink, "")
+	first := dial()
+	addAll(t, first, prefixes(3))
+	await(t, sink, "complete")
+	second := dial()
+	addAll(t, second, prefixes(3))
+	first.SetReadDeadline(time.Now().Add(5 * time.Second))
+	if _, err := first.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("the first connection is open: %v", err)
+	}
+	await(t, sink, "complete")
+}
+
+func TestConfigurationsThatMakeNoSenseAreRefused(t *testing.T) {
+	for section, want := range map[string]string{
+		"listen: nowhere":          "listen",
+		"share: 2":                 "share",
+		"quiet: 0s":                "quiet",
+		"protocols: [bgp, banana]": "banana",
+		"lisen: x":                 "lisen",
+	} {
+		if _, err := New(sourcetest.Options(t, section)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", section, err)
+		}
+	}
+}

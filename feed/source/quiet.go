@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package source
+
+import (
+	"log/slog"
+	"time"
+)
+
+// Quiet says when a session without an end mark told all: when no routes were added for
+// After, and at least MinRoutes and Share of what was there before were told again.
+type Quiet struct {
+	After     time.Duration
+	Share     float64
+	MinRoutes int
+}
+
+// Await returns true when the session told all, and false when `done` is closed before.
+// `refused` is called each time that it was quiet with too few routes: a router whose
+// daemons started one after the other, or that lost a peer.
+func (q Quiet) Await(done <-chan struct{}, sink Sink, session string, log *slog.Logger, refused func()) bool {
+	ticker := time.NewTicker(q.After)
+	defer ticker.Stop()
+	last, warned := -1, false
+	for {
+		select {
+		case <-done:
+			return false
+		case <-ticker.C:
+		}
+		told, unrepeated := sink.Progress(session)
+		// Some routes come anew all the time, on any router.
+		quiet := last >= 0 && told-last <= told/1000
+		last = told
+		if !quiet || told < q.MinRoutes {
+			continue
+		}
+		if float64(told) >= q.Share*float64(told+unrepeated) {
+			log.Info("all is told", "session", session, "routes", told, "withdrawn", unrepeated)
+			return true
+		}
+		refused()
+		if !warned {
+			log.Warn("quiet, but too few routes were told again: nothing is withdrawn",
+				"session", session, "told", told, "not told again", unrepeated, "share", q.Share)
+			warned = true
+		}
+	}
+}

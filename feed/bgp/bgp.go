@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package bgp is the source that speaks BGP, by GoBGP: its peers, policies, dynamic
+// neighbours and the rest are what GoBGP's own configuration file says.
+package bgp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"time"
+
+	"github.com/osrg/gobgp/v4/pkg/apiutil"
+	bgpconfig "github.com/osrg/gobgp/v4/pkg/config"
+	"github.com/osrg/gobgp/v4/pkg/config/oc"
+	"github.com/osrg/gobgp/v4/pkg/packet/bgp"
+	"github.com/osrg/gobgp/v4/pkg/server"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"planb.dev/lookup/feed/source"
+)
+
+// config is the source's section of the configuration.
+type config struct {
+	// GoBGP's configuration file, of a form that its name tells: .toml, .yaml, .json.
+	File string `yaml:"file"`
+	// Where the gobgp command connects to. Default: nowhere.
+	GRPC string `yaml:"grpc"`
+	// A peer that does not announce graceful restart sends no End-of-RIB. It told all
+	// when no routes were added for Quiet, and Share of what was there before was told
+	// again.
+	Quiet time.Duration `yaml:"quiet"`
+	Share float64       `yaml:"share"`
+}
+
+type speaker struct {
+	config
+	source.Options
+
+	established prometheus.Gauge
+	lost        prometheus.Counter
+	refused     prometheus.Counter
+}
+
+// New makes the source. It reads GoBGP's file, and refuses what GoBGP refuses.
+func New(options source.Options) (source.Source, error) {
+	s := &speaker{Options: options, config: config{Quiet: 10 * time.Second, Share: 0.9}}
+	if err := options.Decode(&s.config); err != nil {
+		return nil, err
+	}
+	if s.Quiet < time.Second/10 || s.Share < 0 || s.Share > 1 {
+		return nil, errors.New("quiet is at least 100ms, and share is from 0 to 1")
+	}
+	if _, err := s.read(); err != nil {
+		return nil, err
+	}
+	s.established = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "planb_feed_bgp_established_peers", Help: "Peers whose session is established."})
+	s.lost = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "planb_feed_bgp_lost_sessions_total", Help: "Sessions that ended."})
+	s.refused = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "planb_feed_bgp_sweeps_refused_total", Help: "Times that a peer without End-of-RIB was quiet before enough routes were told again."})
+	options.Metrics.MustRegister(s.established, s.lost, s.refused)
+	return s, nil
+}
+
+func (s *speaker) read() (*oc.BgpConfigSet, error) {
+	if s.File == "" {
+		return nil, errors.New("file names no configuration of GoBGP")
+	}
+	set, err := bgpconfig.ReadConfigFile(s.File, "toml")
+	if err != nil {
+		return nil, fmt.Errorf("GoBGP's configuration %s: %w", s.File, err)
+	}
+	for i := range set.Neighbors {
+		hurry(&set.Neighbors[i].Timers.Config)
+	}
+	for i := range set.PeerGroups {
+		hurry(&set.PeerGroups[i].Timers.Config)
+	}
+	return set, nil
+}
+
+// hurry lets sessions come up within seconds where the file leaves GoBGP's defaults: both
+// sides wait out the same half minute otherwise.
+func hurry(timers *oc.TimersConfig) {
+	const seconds = 5
+	if timers.ConnectRetry == 0 || timers.ConnectRetry == oc.DEFAULT_CONNECT_RETRY {
+		timers.ConnectRetry = seconds
+	}
+	if timers.IdleHoldTimeAfterReset == 0 || timers.IdleHoldTimeAfterReset == oc.DEFAULT_IDLE_HOLDTIME_AFTER_RESET {
+		timers.IdleHoldTimeAfterReset = seconds
+	}
+}
+
+// Run is a BGP speaker until ctx ends.
+func (s *speaker) Run(ctx context.Context, sink source.Sink) error {
+	set, err := s.read()
+	if err != nil {
+		return err
+	}
+	level := new(slog.LevelVar)
+	options := []server.ServerOption{server.LoggerOption(s.Log, level)}
+	if s.GRPC != "" {
+		options = append(options, server.GrpcListenAddress(s.GRPC))
+	}
+	gobgp := server.NewBgpServer(options...)
+	go gobgp.Serve()
+	w := newWatch(s, sink, set.Global.UseMultiplePaths.Config.Enabled)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	// What is said when GoBGP stops is no loss of sessions.
+	defer gobgp.Stop()
+	defer w.stop()
+	for _, neighbor := range set.Neighbors {
+		w.expect(neighbor.State.NeighborAddress)
+	}
+	// One watch: events are in order only within one.
+	err = gobgp.WatchEvent(ctx, server.WatchEventMessageCallbacks{
+		OnBestPath:   func(paths []*apiutil.Path, _ time.Time) { w.best(paths) },
+		OnPathUpdate: func(paths []*apiutil.Path, _ time.Time) { w.dropped(paths) },
+		OnPathEor:    func(path *apiutil.Path, _ time.Time) { w.endOfRIB(path.PeerAddress, path.Family) },
+		OnPeerUpdate: func(event *apiutil.WatchEventMessage_PeerEvent, _ time.Time) { w.peerEvent(event) },
+	}, server.WatchBestPath(false), server.WatchAdjInWithdraw(), server.WatchEor(false), server.WatchPeer())
+	if err != nil {
+		return err
+	}
+	if _, err := bgpconfig.InitialConfig(ctx, gobgp, set, false); err != nil {
+		return fmt.Errorf("GoBGP: %w", err)
+	}
+	<-ctx.Done()
+	return nil
+}
+
+// families are the two whose routes count.
+var families = []bgp.Family{bgp.RF_IPv4_UC, bgp.RF_IPv6_UC}
+
+// gateway is the next hop of a path.
+func gateway(path *apiutil.Path) netip.Addr {
+	for _, attribute := range path.Attrs {
+		switch attribute := attribute.(type) {
+		case *bgp.PathAttributeMpReachNLRI:
+			if attribute.Nexthop.IsUnspecified() && attribute.LinkLocalNexthop.IsValid() {
+				return attribute.LinkLocalNexthop
+			}
+			return attribute.Nexthop.Unmap()
+		case *bgp.PathAttributeNextHop:
+			return attribute.Value
+		}
+	}
+	return netip.Addr{}
+}
+
+// prefix is that of a path of the two families; false for others.
+func prefix(path *apiutil.Path) (netip.Prefix, bool) {
+	nlri, ok := path.Nlri.(*bgp.IPAddrPrefix)
+	if !ok || path.Family != bgp.RF_IPv4_UC && path.Family != bgp.RF_IPv6_UC {
+		return netip.Prefix{}, false
+	}
+	return nlri.Prefix.Masked(), true
+}
+
+// isStale says that the peer is away and the path only kept.
+func isStale(path *apiutil.Path) bool {
+	if path.Stale {
+		return true
+	}
+	for _, attribute := range path.Attrs {
+		if communities, ok := attribute.(*bgp.PathAttributeCommunities); ok {
+			for _, community := range communities.Value {
+				if community == uint32(bgp.COMMUNITY_LLGR_STALE) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}

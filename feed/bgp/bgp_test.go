@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bgp
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/osrg/gobgp/v4/pkg/apiutil"
+	"github.com/osrg/gobgp/v4/pkg/packet/bgp"
+
+	"planb.dev/lookup/feed/source/sourcetest"
+)
+
+func lines(count int) []string {
+	result := []string{"add 192.0.2.0/24 198.51.100.1"}
+	for i := range count {
+		result = append(result, fmt.Sprintf("add 2001:db8:%x::/48 2001:db8:ffff::1", i))
+	}
+	return result
+}
+
+// listen runs the source for passive neighbours, and returns its port.
+func listen(t *testing.T, sink *sourcetest.Sink, more, section string, neighbors ...string) int {
+	port := freePort(t, "127.0.0.1")
+	content := global(65001, "127.0.0.1", port) + more
+	for _, address := range neighbors {
+		as := 65000 + int(netip.MustParseAddr(address).As4()[3])
+		content += neighbor("127.0.0.1", address, as, 0, true, true)
+	}
+	sourcetest.Run(t, New, "file: "+write(t, "gobgp.toml", content)+"\n"+section, sink)
+	return port
+}
+
+func await(t *testing.T, sink *sourcetest.Sink, peer, state string) {
+	t.Helper()
+	sourcetest.Within(t, 20*time.Second, peer+" is "+state, func() bool { return sink.State(peer) == state })
+}
+
+func TestAPeerIsFollowed(t *testing.T) {
+	t.Parallel()
+	sink := sourcetest.NewSink()
+	began := time.Now()
+	port := listen(t, sink, "", "", "127.0.0.2")
+	peer := start(t, "127.0.0.2", port, true, lines(10)...)
+	await(t, sink, "127.0.0.2", "complete")
+	if took := time.Since(began); took > 15*time.Second {
+		t.Errorf("the session took %v", took)
+	}
+	if sink.Len() != 11 || sink.Text("192.0.2.0/24") != "198.51.100.1" || sink.Text("2001:db8:1::/48") != "2001:db8:ffff::1" {
+		t.Errorf("%d routes; %q, %q", sink.Len(), sink.Text("192.0.2.0/24"), sink.Text("2001:db8:1::/48"))
+	}
+	peer.say(t, "add 2001:db8:1::/48 2001:db8:ffff::2", "del 2001:db8:2::/48 2001:db8:ffff::1")
+	sourcetest.Within(t, 10*time.Second, "a change and an end", func() bool {
+		return sink.Len() == 10 && sink.Text("2001:db8:1::/48") == "2001:db8:ffff::2"
+	})
+	if got := strings.Join(sink.Events(), ", "); got != "begun local, complete local, lost 127.0.0.2, begun 127.0.0.2, complete 127.0.0.2" {
+		t.Error(got)
+	}
+}
+
+// Without graceful restart GoBGP ends all paths, and says that the peer is gone only
+// after that. With it, it keeps them, and is silent of what comes again as it was.
+func TestAPeerThatIsKilledKeepsItsRoutes(t *testing.T) {
+	t.Parallel()
+	for i, graceful := range []bool{false, true} {
+		t.Run(fmt.Sprintf("graceful restart %v", graceful), func(t *testing.T) {
+			t.Parallel()
+			address := fmt.Sprintf("127.0.0.%d", 3+i)
+			sink := sourcetest.NewSink()
+			port := listen(t, sink, "", "quiet: 300ms", address)
+			peer := start(t, address, port, graceful, lines(20)...)
+			await(t, sink, address, "complete")
+			peer.kill()
+			await(t, sink, address, "lost")
+			time.Sleep(200 * time.Millisecond)
+			if sink.Len() != 21 || sink.Withdrawn() != 0 {
+				t.Errorf("%d routes and %d withdrawals", sink.Len(), sink.Withdrawn())
+			}
+			start(t, address, port, graceful, lines(19)...)
+			await(t, sink, address, "complete")
+			sourcetest.Within(t, 5*time.Second, "one route went", func() bool { return sink.Len() == 20 })
+			if sink.Withdrawn() != 1 {
+				t.Errorf("%d withdrawals, not 1", sink.Withdrawn())
+			}
+		})
+	}
+}
+
+// Not beside other tests: use-multiple-paths is a variable of GoBGP's package.
+func TestPathsOfSeveralPeersAreOneRoute(t *testing.T) {
+	sink := sourcetest.NewSink()
+	port := listen(t, sink, "[global.use-multiple-paths.config]\n enabled = true\n", "quiet: 300ms", "127.0.0.12", "127.0.0.13")
+	first := start(t, "127.0.0.12", port, true, "add 2001:db8::/32 2001:db8:ffff::1")
+	second := start(t, "127.0.0.13", port, false, "add 2001:db8::/32 2001:db8:ffff::2")
+	await(t, sink, "127.0.0.12", "complete")
+	await(t, sink, "127.0.0.13", "complete")
+	within := func(want string) {
+		t.Helper()
+		last := ""
+		defer func() {
+			if t.Failed() {
+				t.Logf("last: %s", last)
+			}
+		}()
+		sourcetest.Within(t, 10*time.Second, want, func() bool {
+			last = sink.Text("2001:db8::/32")
+			return last == want
+		})
+	}
+	within("2001:db8:ffff::1 2001:db8:ffff::2")
+	second.kill()
+	within("2001:db8:ffff::1")
+	first.kill()
+	await(t, sink, "127.0.0.12", "lost")
+	if sink.Withdrawn() != 0 {
+		t.Errorf("%d withdrawals", sink.Withdrawn())
+	}
+}
+
+// event makes an announcement.
+func event(from, prefix, gateway string, id uint32, communities ...uint32) *apiutil.Path {
+	nlri, _ := bgp.NewIPAddrPrefix(netip.MustParsePrefix(prefix))
+	reach, err := bgp.NewPathAttributeMpReachNLRI(bgp.RF_IPv6_UC, []bgp.PathNLRI{{NLRI: nlri}}, netip.MustParseAddr(gateway))
+	if err != nil {
+		panic(err)
+	}
+	return &apiutil.Path{Family: bgp.RF_IPv6_UC, Nlri: nlri, PeerAddress: netip.MustParseAddr(from), RemoteID: id,
+		Attrs: []bgp.PathAttributeInterface{reach, bgp.NewPathAttributeCommunities(communities)}}
+}
+
+func newTestWatch(t *testing.T, multipath bool) (*watch, *sourcetest.Sink) {
+	file := write(t, "gobgp.toml", global(65001, "127.0.0.1", -1))
+	s, err := New(sourcetest.Options(t, "file: "+file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sink := sourcetest.NewSink()
+	w := newWatch(s.(*speaker), sink, multipath)
+	t.Cleanup(w.stop)
+	return w, sink
+}
+
+func (w *watch) take(paths ...*apiutil.Path) {
+	w.best(paths)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.flush()
+}
+
+func TestALinkLocalNextHopIsOnThePeersInterface(t *testing.T) {
+	w, sink := newTestWatch(t, false)
+	w.take(event("fe80::1%eth7", "2001:db8::/32", "fe80::1", 0))
+	if got := sink.Text("2001:db8::/32"); got != "fe80::1%eth7" {
+		t.Error(got)
+	}
+	// A peer of a global address: the interface that it is reached by.
+	if got := zone("", netip.MustParseAddr("127.0.0.9")); got != "lo" {
+		t.Errorf("zone %q", got)
+	}
+}
+
+func TestAStalePathDoesNotStandBesideAFreshOne(t *testing.T) {
+	w, sink := newTestWatch(t, true)
+	w.take(event("2001:db8::a", "2001:db8::/32", "2001:db8::1", 0, uint32(bgp.COMMUNITY_LLGR_STALE)))
+	if got := sink.Text("2001:db8::/32"); got != "2001:db8::1" {
+		t.Errorf("alone: %s", got)
+	}
+	w.take(event("2001:db8::b", "2001:db8::/32", "2001:db8::2", 0))
+	if got := sink.Text("2001:db8::/32"); got != "2001:db8::2" {
+		t.Errorf("beside a fresh one: %s", got)
+	}
+}
+
+func TestPathsOfOnePeerDifferById(t *testing.T) {
+	w, sink := newTestWatch(t, true)
+	w.take(event("2001:db8::a", "2001:db8::/32", "2001:db8::1", 1), event("2001:db8::a", "2001:db8::/32", "2001:db8::2", 2))
+	if got := sink.Text("2001:db8::/32"); got != "2001:db8::1 2001:db8::2" {
+		t.Error(got)
+	}
+	end := event("2001:db8::a", "2001:db8::/32", "2001:db8::1", 1)
+	end.Withdrawal = true
+	// Ends come before new paths: between them the prefix has one path, and no hole.
+	w.take(end, event("2001:db8::a", "2001:db8::/32", "2001:db8::3", 3))
+	if got := sink.Text("2001:db8::/32"); got != "2001:db8::2 2001:db8::3" || sink.Withdrawn() != 0 {
+		t.Errorf("%s, %d withdrawals", got, sink.Withdrawn())
+	}
+}
+
+func TestWhatGoBGPRefusesIsRefused(t *testing.T) {
+	for section, want := range map[string]string{
+		"":                        "file",
+		"file: /nonexistent.toml": "nonexistent",
+		"file: " + write(t, "wrong.toml", "[global.config]\n as = \"x\"\n"): "wrong.toml",
+	} {
+		if _, err := New(sourcetest.Options(t, section)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", section, err)
+		}
+	}
+}

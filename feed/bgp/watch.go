@@ -1,0 +1,417 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bgp
+
+import (
+	"net"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/osrg/gobgp/v4/pkg/apiutil"
+	"github.com/osrg/gobgp/v4/pkg/packet/bgp"
+
+	"planb.dev/lookup/feed/source"
+)
+
+// The longest that a change waits for others that the sink takes with it.
+const linger = 5 * time.Millisecond
+
+// watch turns events of GoBGP into what a sink takes. GoBGP queues events without bound
+// where they are not taken: an event only changes maps.
+type watch struct {
+	s         *speaker
+	multipath bool
+
+	mu      sync.Mutex
+	sink    source.Sink // nil when stopped
+	peers   map[netip.Addr]*peer
+	local   *peer
+	routes  map[netip.Prefix]route
+	changed map[netip.Prefix]*peer // and whose route the sink has, nil for none
+	ways    map[source.NextHop]*source.NextHop
+	timer   *time.Timer
+	quiet   sync.WaitGroup
+}
+
+// peer is a session of the sink.
+type peer struct {
+	session     string
+	zone        string
+	established bool
+	complete    bool
+	// The session was lost. GoBGP may have kept paths over the restart, and is silent of
+	// those that were told again as they were.
+	again   bool
+	pending []bgp.Family  // whose End-of-RIB did not come
+	done    chan struct{} // closed at the end of the session; nil if there is none
+}
+
+// path is one of GoBGP's best paths of a prefix.
+type path struct {
+	peer  *peer
+	id    uint32
+	stale bool
+	way   *source.NextHop
+}
+
+// route has several paths where the configuration says use-multiple-paths.
+type route struct {
+	first path
+	more  []path
+}
+
+func newWatch(s *speaker, sink source.Sink, multipath bool) *watch {
+	w := &watch{
+		s: s, sink: sink, multipath: multipath,
+		peers:   map[netip.Addr]*peer{},
+		routes:  map[netip.Prefix]route{},
+		changed: map[netip.Prefix]*peer{},
+		ways:    map[source.NextHop]*source.NextHop{},
+	}
+	// Routes of GoBGP itself, such as of `gobgp global rib add`, have no end mark and no
+	// peer that could be lost.
+	w.local = &peer{session: "local", established: true, complete: true}
+	sink.Begin(w.local.session)
+	sink.Complete(w.local.session)
+	return w
+}
+
+// stop ends the use of the sink.
+func (w *watch) stop() {
+	w.mu.Lock()
+	w.sink = nil
+	for _, p := range w.peers {
+		p.end()
+	}
+	w.mu.Unlock()
+	w.quiet.Wait()
+}
+
+func (p *peer) end() {
+	if p.done != nil {
+		close(p.done)
+		p.done = nil
+	}
+}
+
+// expect says that the configuration has a peer, which may never come.
+func (w *watch) expect(address netip.Addr) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.sink.Lost(w.peer(address).session)
+}
+
+// peer finds the peer of an address. GoBGP leaves the zone out in some places.
+func (w *watch) peer(address netip.Addr) *peer {
+	if !address.IsValid() || address.IsUnspecified() {
+		return w.local
+	}
+	if p := w.peers[address]; p != nil {
+		return p
+	}
+	if address.IsLinkLocalUnicast() {
+		for known, p := range w.peers {
+			if known.WithZone("") == address.WithZone("") && (known.Zone() == "" || address.Zone() == "") {
+				return p
+			}
+		}
+	}
+	p := &peer{session: address.String(), zone: address.Zone()}
+	w.peers[address] = p
+	return p
+}
+
+// best takes changes of best paths. With several paths a prefix they come as ends and new
+// paths in any number; with one, a path takes the place of the one before.
+func (w *watch) best(paths []*apiutil.Path) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.sink == nil {
+		return
+	}
+	for _, p := range paths {
+		prefix, ok := prefix(p)
+		if !ok {
+			continue
+		}
+		from := w.peer(p.PeerAddress)
+		old, had := w.routes[prefix]
+		if _, ok := w.changed[prefix]; !ok {
+			w.changed[prefix] = nil
+			if had {
+				w.changed[prefix] = old.owner()
+			}
+		}
+		all := old.paths(had)
+		if !w.multipath {
+			all = nil
+		}
+		all = slices.DeleteFunc(all, func(other path) bool { return other.peer == from && other.id == p.RemoteID })
+		if !p.Withdrawal {
+			all = append(all, path{from, p.RemoteID, isStale(p), w.way(p, from)})
+		}
+		if len(all) == 0 {
+			delete(w.routes, prefix)
+		} else {
+			w.routes[prefix] = route{all[0], all[1:]}
+		}
+	}
+	if w.timer == nil && len(w.changed) > 0 {
+		w.timer = time.AfterFunc(linger, func() {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.flush()
+		})
+	}
+}
+
+func (r route) paths(had bool) []path {
+	if !had {
+		return nil
+	}
+	return append([]path{r.first}, r.more...)
+}
+
+// fresh are the paths that count: kept ones only where there is no other.
+func (r route) fresh() []path {
+	all := r.paths(true)
+	if len(all) == 1 {
+		return all
+	}
+	fresh := slices.DeleteFunc(slices.Clone(all), func(p path) bool { return p.stale })
+	if len(fresh) == 0 {
+		return all
+	}
+	return fresh
+}
+
+func (r route) owner() *peer {
+	if len(r.more) == 0 {
+		return r.first.peer
+	}
+	return r.fresh()[0].peer
+}
+
+// way is the path as the sink takes it; equal ones are one object.
+func (w *watch) way(p *apiutil.Path, from *peer) *source.NextHop {
+	address := gateway(p)
+	if address.IsLinkLocalUnicast() && address.Zone() == "" {
+		address = address.WithZone(from.zone)
+	}
+	if address.IsValid() && address.IsUnspecified() {
+		address = netip.Addr{}
+	}
+	way := source.NextHop{Gateway: address}
+	if way.Gateway == (netip.Addr{}) {
+		way.Label = "local"
+	}
+	if known := w.ways[way]; known != nil {
+		return known
+	}
+	// Of a full table they are some thousands; gateways that are gone stay.
+	if len(w.ways) >= 1<<20 {
+		clear(w.ways)
+	}
+	w.ways[way] = &way
+	return &way
+}
+
+// flush tells what changed.
+func (w *watch) flush() {
+	if w.timer != nil {
+		w.timer.Stop()
+		w.timer = nil
+	}
+	if w.sink == nil || len(w.changed) == 0 {
+		return
+	}
+	batches := map[*peer][]source.Route{}
+	for prefix, owner := range w.changed {
+		r, ok := w.routes[prefix]
+		if ok {
+			batches[r.owner()] = append(batches[r.owner()], r.told(prefix))
+		} else if owner != nil {
+			batches[owner] = append(batches[owner], source.Route{Prefix: prefix})
+		}
+	}
+	clear(w.changed)
+	for peer, routes := range batches {
+		w.sink.Apply(peer.session, routes)
+	}
+}
+
+func (r route) told(prefix netip.Prefix) source.Route {
+	var ways []source.NextHop
+	for _, p := range r.fresh() {
+		if !slices.Contains(ways, *p.way) {
+			ways = append(ways, *p.way)
+		}
+	}
+	return source.Route{Prefix: prefix, Paths: ways}
+}
+
+// dropped comes before the ends of the paths that GoBGP itself takes from a peer: the
+// session ended, or did not come back in time. The event of the peer comes after them. The
+// sink holds what a lost session withdraws.
+func (w *watch) dropped(paths []*apiutil.Path) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.sink == nil || len(paths) == 0 {
+		return
+	}
+	w.flush()
+	w.leave(w.peer(paths[0].PeerAddress))
+}
+
+func (w *watch) leave(p *peer) {
+	if p == w.local {
+		return
+	}
+	if p.established {
+		w.s.established.Dec()
+		w.s.lost.Inc()
+	}
+	p.established, p.complete, p.again = false, false, true
+	p.end()
+	w.sink.Lost(p.session)
+}
+
+func (w *watch) peerEvent(event *apiutil.WatchEventMessage_PeerEvent) {
+	if event.Type != apiutil.PEER_EVENT_STATE && event.Type != apiutil.PEER_EVENT_INIT {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.sink == nil {
+		return
+	}
+	w.flush()
+	state := event.Peer.State
+	p := w.peer(state.NeighborAddress)
+	if state.SessionState != bgp.BGP_FSM_ESTABLISHED {
+		if p.established {
+			w.leave(p) // GoBGP keeps all paths for a restart
+		}
+		return
+	}
+	if p.established {
+		return
+	}
+	p.established = true
+	w.s.established.Inc()
+	if p.zone == "" {
+		p.zone = zone(event.Peer.Conf.NeighborInterface, state.NeighborAddress)
+	}
+	p.pending = negotiated(state.LocalCap, state.RemoteCap)
+	w.sink.Begin(p.session)
+	if len(p.pending) == 0 || !sendsEndOfRIB(state.RemoteCap) {
+		p.pending = nil
+		w.awaitQuiet(p)
+	}
+}
+
+// awaitQuiet completes the session of a peer that sends no End-of-RIB.
+func (w *watch) awaitQuiet(p *peer) {
+	done, sink := make(chan struct{}), w.sink
+	p.done = done
+	w.quiet.Add(1)
+	go func() {
+		defer w.quiet.Done()
+		quiet := source.Quiet{After: w.s.Quiet, Share: w.s.Share}
+		if !quiet.Await(done, sink, p.session, w.s.Log, w.s.refused.Inc) {
+			return
+		}
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.sink != nil && p.done == done {
+			w.complete(p)
+		}
+	}()
+}
+
+func (w *watch) endOfRIB(address netip.Addr, family bgp.Family) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	p := w.peer(address)
+	if w.sink == nil || !p.established || p.complete || !slices.Contains(p.pending, family) {
+		return
+	}
+	p.pending = slices.DeleteFunc(p.pending, func(f bgp.Family) bool { return f == family })
+	if len(p.pending) == 0 {
+		w.complete(p)
+	}
+}
+
+func (w *watch) complete(p *peer) {
+	if p.again {
+		for prefix, r := range w.routes {
+			if _, ok := w.changed[prefix]; !ok && r.owner() == p {
+				w.changed[prefix] = p
+			}
+		}
+		p.again = false
+	}
+	w.flush()
+	p.complete = true
+	w.sink.Complete(p.session)
+}
+
+// negotiated are the families that both sides announce.
+func negotiated(local, remote []bgp.ParameterCapabilityInterface) []bgp.Family {
+	has := func(capabilities []bgp.ParameterCapabilityInterface, family bgp.Family) bool {
+		any := false
+		for _, c := range capabilities {
+			if c, ok := c.(*bgp.CapMultiProtocol); ok {
+				any = true
+				if c.CapValue == family {
+					return true
+				}
+			}
+		}
+		return !any && family == bgp.RF_IPv4_UC // a speaker without the capability
+	}
+	var result []bgp.Family
+	for _, family := range families {
+		if has(local, family) && has(remote, family) {
+			result = append(result, family)
+		}
+	}
+	return result
+}
+
+func sendsEndOfRIB(remote []bgp.ParameterCapabilityInterface) bool {
+	return slices.ContainsFunc(remote, func(c bgp.ParameterCapabilityInterface) bool {
+		return c.Code() == bgp.BGP_CAP_GRACEFUL_RESTART
+	})
+}
+
+// zone is the interface by which a peer is reached: link-local next hops are on it.
+func zone(configured string, peer netip.Addr) string {
+	if configured != "" {
+		return configured
+	}
+	if peer.Zone() != "" {
+		return peer.Zone()
+	}
+	// Sends nothing, and binds the address that packets to the peer would have.
+	connection, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(netip.AddrPortFrom(peer, 179)))
+	if err != nil {
+		return ""
+	}
+	defer connection.Close()
+	local := connection.LocalAddr().(*net.UDPAddr).AddrPort().Addr().Unmap()
+	interfaces, _ := net.Interfaces()
+	for _, i := range interfaces {
+		addresses, _ := i.Addrs()
+		for _, a := range addresses {
+			if network, ok := a.(*net.IPNet); ok {
+				if address, ok := netip.AddrFromSlice(network.IP); ok && address.Unmap() == local {
+					return i.Name
+				}
+			}
+		}
+	}
+	return ""
+}

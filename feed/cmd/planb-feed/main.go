@@ -17,14 +17,20 @@ import (
 	"strings"
 	"syscall"
 
+	"planb.dev/lookup/feed/bgp"
 	"planb.dev/lookup/feed/config"
 	"planb.dev/lookup/feed/daemon"
 	"planb.dev/lookup/feed/file"
+	"planb.dev/lookup/feed/fpm"
+	"planb.dev/lookup/feed/kernel"
 )
 
 // The kinds of sources, with the administrative distances that operators know.
 var kinds = map[string]config.Kind{
-	"file": {New: file.New, Distance: 1},
+	"bgp":    {New: bgp.New, Distance: 20},
+	"file":   {New: file.New, Distance: 1},
+	"fpm":    {New: fpm.New, Distance: 10},
+	"kernel": {New: kernel.New, Distance: 5},
 }
 
 func main() { os.Exit(run()) }

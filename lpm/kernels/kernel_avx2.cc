@@ -57,19 +57,13 @@ struct Avx2 : ScalarWalk<Avx2> {
     }
   }
 
-  static uint64_t WideSeparators(const char* node, uint32_t key) {
-    return CountWide<kWideSeparators>(node, key);
+  template <uint32_t kKeys, uint64_t kEach>
+  static uint64_t WideBelow(const char* node, uint32_t key) {
+    return kEach * CountWide<kKeys>(node, key);
   }
-  static uint64_t NarrowSeparators(const char* node, uint32_t key) {
-    return CountNarrow<kNarrowSeparators>(node, key);
-  }
-  template <typename V>
-  static uint64_t WideLeaf(const char* leaf, uint32_t key) {
-    return CountWide<Leaf<V>::kWideKeys>(leaf, key);
-  }
-  template <typename V>
-  static uint64_t NarrowLeaf(const char* leaf, uint32_t key) {
-    return CountNarrow<Leaf<V>::kNarrowKeys>(leaf, key);
+  template <uint32_t kKeys, uint64_t kEach>
+  static uint64_t NarrowBelow(const char* node, uint32_t key) {
+    return kEach * CountNarrow<kKeys>(node, key);
   }
 
  private:

@@ -156,30 +156,22 @@ struct Avx512 {
     }
   }
 
-  static uint64_t WideSeparators(const char* node, uint32_t key) {
-    return Count(_mm512_cmpgt_epu32_mask(Set(key), _mm512_load_si512(node)));
+  template <uint32_t kKeys, uint64_t kEach>
+  static uint64_t WideBelow(const char* node, uint32_t key) {
+    return kEach * Count(_mm512_mask_cmpgt_epu32_mask(
+                       LowMask16(kKeys), Set(key), _mm512_load_si512(node)));
   }
-  static uint64_t NarrowSeparators(const char* node, uint32_t key) {
-    return Count(
-        _mm512_cmpgt_epu16_mask(SetShort(key), _mm512_load_si512(node)));
-  }
-  template <typename V>
-  static uint64_t WideLeaf(const char* leaf, uint32_t key) {
-    return Count(_mm512_mask_cmpgt_epu32_mask(
-        static_cast<__mmask16>((1u << Leaf<V>::kWideKeys) - 1), Set(key),
-        _mm512_load_si512(leaf)));
-  }
-  template <typename V>
-  static uint64_t NarrowLeaf(const char* leaf, uint32_t key) {
-    constexpr uint32_t kKeys = Leaf<V>::kNarrowKeys;
+  template <uint32_t kKeys, uint64_t kEach>
+  static uint64_t NarrowBelow(const char* node, uint32_t key) {
     if constexpr (kKeys <= 16) {
-      return Count(_mm256_mask_cmpgt_epu16_mask(
-          static_cast<__mmask16>((1u << kKeys) - 1),
-          _mm256_set1_epi16(static_cast<short>(key)),
-          _mm256_load_si256(reinterpret_cast<const __m256i*>(leaf))));
+      return kEach *
+             Count(_mm256_mask_cmpgt_epu16_mask(
+                 LowMask16(kKeys), _mm256_set1_epi16(static_cast<short>(key)),
+                 _mm256_load_si256(reinterpret_cast<const __m256i*>(node))));
     } else {
-      return Count(_mm512_mask_cmpgt_epu16_mask(
-          (1u << kKeys) - 1, SetShort(key), _mm512_load_si512(leaf)));
+      return kEach * Count(_mm512_mask_cmpgt_epu16_mask(
+                         static_cast<__mmask32>((uint64_t{1} << kKeys) - 1),
+                         SetShort(key), _mm512_load_si512(node)));
     }
   }
 

@@ -22,26 +22,10 @@ namespace {
 #include "lpm/kernels/walk_scalar.inc"
 
 struct Neon : ScalarWalk<Neon> {
-  static uint64_t WideSeparators(const char* node, uint32_t key) {
-    return CountWide<kWideSeparators>(node, key);
-  }
-  static uint64_t NarrowSeparators(const char* node, uint32_t key) {
-    return CountNarrow<kNarrowSeparators>(node, key);
-  }
-  template <typename V>
-  static uint64_t WideLeaf(const char* leaf, uint32_t key) {
-    return CountWide<Leaf<V>::kWideKeys>(leaf, key);
-  }
-  template <typename V>
-  static uint64_t NarrowLeaf(const char* leaf, uint32_t key) {
-    return CountNarrow<Leaf<V>::kNarrowKeys>(leaf, key);
-  }
-
- private:
   // A key that is below subtracts -1. The last vector may reach into the
   // leaf's values: the first kKeys count.
-  template <uint32_t kKeys>
-  static uint64_t CountWide(const char* node, uint32_t key) {
+  template <uint32_t kKeys, uint64_t kEach>
+  static uint64_t WideBelow(const char* node, uint32_t key) {
     constexpr uint32_t kLanesOf[4] = {0, 1, 2, 3};
     const auto* const keys = reinterpret_cast<const uint32_t*>(node);
     const uint32x4_t wanted = vdupq_n_u32(key);
@@ -55,10 +39,10 @@ struct Neon : ScalarWalk<Neon> {
       }
       count = vsubq_u32(count, below);
     }
-    return vaddvq_u32(count);
+    return kEach * vaddvq_u32(count);
   }
-  template <uint32_t kKeys>
-  static uint64_t CountNarrow(const char* node, uint32_t key) {
+  template <uint32_t kKeys, uint64_t kEach>
+  static uint64_t NarrowBelow(const char* node, uint32_t key) {
     constexpr uint16_t kLanesOf[8] = {0, 1, 2, 3, 4, 5, 6, 7};
     const auto* const keys = reinterpret_cast<const uint16_t*>(node);
     const uint16x8_t wanted = vdupq_n_u16(static_cast<uint16_t>(key));
@@ -73,7 +57,7 @@ struct Neon : ScalarWalk<Neon> {
       }
       count = vsubq_u16(count, below);
     }
-    return vaddvq_u16(count);
+    return kEach * vaddvq_u16(count);
   }
 };
 

@@ -18,19 +18,13 @@ namespace {
 #include "lpm/kernels/walk_scalar.inc"
 
 struct Scalar : ScalarWalk<Scalar> {
-  static uint64_t WideSeparators(const char* node, uint32_t key) {
-    return CountBelow<kWideSeparators, uint32_t>(node, key);
+  template <uint32_t kKeys, uint64_t kEach>
+  static uint64_t WideBelow(const char* node, uint32_t key) {
+    return kEach * CountBelow<kKeys, uint32_t>(node, key);
   }
-  static uint64_t NarrowSeparators(const char* node, uint32_t key) {
-    return CountBelow<kNarrowSeparators, uint16_t>(node, key);
-  }
-  template <typename V>
-  static uint64_t WideLeaf(const char* leaf, uint32_t key) {
-    return CountBelow<Leaf<V>::kWideKeys, uint32_t>(leaf, key);
-  }
-  template <typename V>
-  static uint64_t NarrowLeaf(const char* leaf, uint32_t key) {
-    return CountBelow<Leaf<V>::kNarrowKeys, uint16_t>(leaf, key);
+  template <uint32_t kKeys, uint64_t kEach>
+  static uint64_t NarrowBelow(const char* node, uint32_t key) {
+    return kEach * CountBelow<kKeys, uint16_t>(node, key);
   }
 };
 

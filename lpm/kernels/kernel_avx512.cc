@@ -31,6 +31,7 @@ namespace {
 #include "lpm/kernels/search.inc"
 
 struct Avx512 {
+  static constexpr size_t kFew = 4;
   static constexpr bool kOneByOne = false;
 
   // Which lanes of a group of 16 are listed is a mask of 16 bits; they come in

@@ -3,7 +3,7 @@
 // Many clients send and never read. Flow control stops each of them, the
 // server's memory stays within a bound, and another client is served meanwhile.
 //
-// PLANB_FLOOD_CLIENTS says how many (60, which cannot fill the server's quota).
+// PLANB_FLOOD_CLIENTS says how many (25, which cannot fill the server's quota).
 // A thousand may send several times that; then the server ends some of the
 // calls.
 //
@@ -36,7 +36,7 @@ namespace planb::server {
 namespace {
 
 constexpr size_t kBatch = 4096;
-constexpr int kFewClients = 60;
+constexpr int kFewClients = 25;
 // The default quota, and a margin for memory that gRPC does not account.
 [[maybe_unused]] constexpr int64_t kQuotaKib = 256 << 10;
 [[maybe_unused]] constexpr int64_t kMarginKib = 128 << 10;

@@ -41,8 +41,9 @@ func (s *Sink) Begin(name string) {
 // Apply is source.Sink's.
 func (s *Sink) Apply(name string, routes []source.Route) {
 	type change struct {
-		key key
-		set pathSet
+		key  key
+		set  pathSet
+		keep bool
 	}
 	changes := make([]change, 0, len(routes))
 	refused, why := 0, error(nil)
@@ -52,11 +53,15 @@ func (s *Sink) Apply(name string, routes []source.Route) {
 			refused, why = refused+1, err
 			continue
 		}
+		if route.Keep {
+			changes = append(changes, change{key: k, keep: true})
+			continue
+		}
 		set, err := canonical(route.Paths, s.table.options.FirstID)
 		if err != nil { // a withdrawal: what the route was before is no longer true
 			refused, why = refused+1, fmt.Errorf("%s: %w", route.Prefix, err)
 		}
-		changes = append(changes, change{k, set})
+		changes = append(changes, change{key: k, set: set})
 	}
 	if refused > 0 {
 		s.table.options.Log.Warn("routes were refused", "source", s.from.Name, "session", name,
@@ -66,7 +71,7 @@ func (s *Sink) Apply(name string, routes []source.Route) {
 		s.from.stats.Refused += uint64(refused)
 		session := s.session(name)
 		for _, c := range changes {
-			if c.set != (pathSet{}) {
+			if c.keep || c.set != (pathSet{}) {
 				s.table.set(session, c.key, c.set)
 				continue
 			}

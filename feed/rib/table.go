@@ -79,7 +79,7 @@ type session struct {
 
 // What a source says of a prefix.
 type claim struct {
-	set     pathSet
+	set     pathSet // zero: that there is a route, but not yet what it says
 	session *session
 	mark    uint32
 }
@@ -89,6 +89,16 @@ type entry struct {
 	sent   uint32  // the id that the server has once it has all batches; 0: no route
 	// The server had the route before all sources have told all.
 	leftover bool
+}
+
+// The set that the server should have; the zero set if no claim has one.
+func (e *entry) best() pathSet {
+	for i := range e.claims {
+		if e.claims[i].set != (pathSet{}) {
+			return e.claims[i].set
+		}
+	}
+	return pathSet{}
 }
 
 // New returns a table that is not connected.
@@ -135,13 +145,14 @@ func (t *Table) touch(k key, e *entry, decided bool) {
 	if !t.connected {
 		return
 	}
-	if len(e.claims) > 0 {
+	switch {
+	case e.best() != pathSet{}:
 		if _, is := t.dirty[k]; !is {
 			t.dirty[k] = t.options.Now().UnixNano()
 		}
-	} else if e.leftover && !t.settled {
-		delete(t.dirty, k) // the server has an answer, and sources are yet to tell
-	} else {
+	case len(e.claims) > 0, e.leftover && !t.settled:
+		delete(t.dirty, k) // whatever the server has stays: sources are yet to tell
+	default:
 		t.dirty[k] = t.options.Now().UnixNano()
 		if decided {
 			t.dirty[k] -= int64(t.options.WithdrawDelay)
@@ -149,6 +160,8 @@ func (t *Table) touch(k key, e *entry, decided bool) {
 	}
 }
 
+// Sets what a session says of a prefix. The zero set is no other one than the source
+// has, if it has one.
 func (t *Table) set(s *session, k key, set pathSet) {
 	e := t.entries[k]
 	if e == nil {
@@ -159,18 +172,17 @@ func (t *Table) set(s *session, k key, set pathSet) {
 		func(c claim, rank int) int { return cmp.Compare(c.session.source.rank, rank) })
 	s.routes++
 	s.fresh++
-	now := claim{set, s, s.mark}
+	unclaimed, before := len(e.claims) == 0, e.best()
 	if !found {
-		e.claims = slices.Insert(e.claims, at, now)
+		e.claims = slices.Insert(e.claims, at, claim{})
 	} else {
-		old := e.claims[at]
-		old.release()
-		e.claims[at] = now
-		if old.set == set {
-			return
+		e.claims[at].release()
+		if set == (pathSet{}) {
+			set = e.claims[at].set
 		}
 	}
-	if at == 0 {
+	e.claims[at] = claim{set, s, s.mark}
+	if unclaimed || e.best() != before {
 		t.touch(k, e, false)
 	}
 }
@@ -183,9 +195,10 @@ func (c *claim) release() {
 }
 
 func (t *Table) remove(k key, e *entry, at int, decided bool) {
+	before := e.best()
 	e.claims[at].release()
 	e.claims = slices.Delete(e.claims, at, at+1)
-	if at == 0 {
+	if len(e.claims) == 0 || e.best() != before {
 		t.touch(k, e, decided)
 	}
 }
@@ -365,7 +378,7 @@ func (t *Table) Take(budget int) *Batch {
 		}
 		id, op := uint32(0), planbv1.RouteUpdate_OP_DELETE
 		if len(e.claims) > 0 {
-			id, op = t.ids.resolve(e.claims[0].set, b), planbv1.RouteUpdate_OP_UPSERT
+			id, op = t.ids.resolve(e.best(), b), planbv1.RouteUpdate_OP_UPSERT
 		}
 		delete(t.dirty, k)
 		if id == e.sent {

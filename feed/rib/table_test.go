@@ -122,3 +122,39 @@ func TestTextOfANextHopIsWhatAServerTakes(t *testing.T) {
 		}
 	}
 }
+
+func TestARouteThatIsKeptIsNeitherSweptNorChanged(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	table, sink := newTable(&now)
+	keep := []source.Route{{Prefix: netip.MustParsePrefix("10.0.0.0/8"), Keep: true}}
+	sink.Begin("")
+	sink.Apply("", route("10.0.0.0/8", via("192.0.2.1", "", 0)))
+	sink.Complete("")
+	table.Take(1000)
+	sink.Begin("")
+	sink.Apply("", keep)
+	sink.Complete("")
+	if b := table.Take(1000); b.Changes() != 0 || table.Stats().Sources[0].Routes != 1 {
+		t.Errorf("%+v", b)
+	}
+	// Nor one that only the server knows; it goes once it is not kept any more.
+	server := newServer(t)
+	server.routes[netip.MustParsePrefix("10.0.0.0/8")] = 7
+	table = New(table.options)
+	server.list(table)
+	sink = table.Sink(0)
+	for range 2 {
+		sink.Begin("")
+		sink.Apply("", keep)
+		sink.Complete("")
+		if b := table.Take(1000); b.Changes() != 0 || !b.AllTold {
+			t.Errorf("%+v", b)
+		}
+		server.list(table)
+	}
+	sink.Begin("")
+	sink.Complete("")
+	if b := table.Take(1000); b.Withdrawn != 1 {
+		t.Errorf("%+v", b)
+	}
+}

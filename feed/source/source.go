@@ -40,6 +40,10 @@ type NextHop struct {
 type Route struct {
 	Prefix netip.Prefix // of IPv4 or IPv6, without host bits
 	Paths  []NextHop
+	// There is a route, but not yet what it says, such as one whose next hop is told
+	// later. The answer that the prefix has stays, as if it was repeated, also one that
+	// the server had when the feed started. Paths do not count.
+	Keep bool
 }
 
 // Sink takes what a source tells. Its calls are safe for concurrent use and return

@@ -137,18 +137,25 @@ func (s *Sink) Forget(name string) {
 
 // Progress is source.Sink's.
 func (s *Sink) Progress(name string) (told, unrepeated int) {
-	s.table.mu.Lock()
-	defer s.table.mu.Unlock()
+	t := s.table
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	if session := s.from.sessions[name]; session != nil {
 		told, unrepeated = session.fresh, session.routes-session.fresh
 	}
-	if s.table.settled {
+	if t.settled || t.listed && t.options.Now().Sub(s.from.started) >= s.from.StaleTime {
 		return told, unrepeated
 	}
-	for _, e := range s.table.entries {
-		if e.leftover && len(e.claims) == 0 {
-			unrepeated++
+	claimed, leftovers := 0, 0
+	for _, e := range t.entries {
+		if len(e.claims) > 0 {
+			claimed++
+		} else if e.leftover {
+			leftovers++
 		}
 	}
-	return told, unrepeated
+	if told > 0 {
+		leftovers = (leftovers*told + claimed - 1) / claimed
+	}
+	return told, unrepeated + leftovers
 }

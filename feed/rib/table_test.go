@@ -158,3 +158,50 @@ func TestARouteThatIsKeptIsNeitherSweptNorChanged(t *testing.T) {
 		t.Errorf("%+v", b)
 	}
 }
+
+// Leftovers are of all sources: a small session beside a large one is not asked for all
+// of them, and none is asked for ever for those of a source that is away.
+func TestASessionAnswersForItsPartOfTheLeftovers(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	options := Options{FirstID: firstID, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return now }}
+	for _, name := range []string{"large", "small", "away"} {
+		options.Sources = append(options.Sources, SourceOptions{Name: name, StaleTime: staleTime})
+	}
+	table, server := New(options), newServer(t)
+	var prefixes []netip.Prefix
+	for i := range 100 {
+		prefixes = append(prefixes, netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i)}), 16))
+		server.routes[prefixes[i]] = 7
+	}
+	server.list(table)
+	large, small := table.Sink(0), table.Sink(1)
+	progress := func(sink *Sink, told, unrepeated int) {
+		t.Helper()
+		if a, b := sink.Progress(""); a != told || b != unrepeated {
+			t.Errorf("%d told, %d not repeated; not %d, %d", a, b, told, unrepeated)
+		}
+	}
+	progress(small, 0, 100)
+	large.Begin("")
+	small.Begin("")
+	for _, prefix := range prefixes[:80] {
+		large.Apply("", route(prefix.String(), source.NextHop{ID: 7}))
+	}
+	progress(large, 80, 20)
+	progress(small, 0, 20) // as long as it tells nothing, all may be its own
+	for _, prefix := range prefixes[70:90] {
+		small.Apply("", route(prefix.String(), source.NextHop{ID: 7}))
+	}
+	progress(large, 80, 9) // 80 of 90 in 10, rounded up
+	progress(small, 20, 3)
+	now = now.Add(staleTime - 1)
+	progress(small, 20, 3)
+	now = now.Add(1)
+	progress(small, 20, 0)
+	large.Complete("")
+	small.Complete("")
+	table.Tick()
+	if b := table.Take(1000); b.Withdrawn != 10 || !table.Stats().Settled {
+		t.Errorf("%+v", b)
+	}
+}

@@ -78,10 +78,12 @@ type Sink interface {
 	// more. A source with names that come and go forgets those that do not come back.
 	Forget(session string)
 
-	// Progress counts the routes of the session that were told since Begin, and
-	// those that Complete would withdraw: routes of this session that were not
-	// repeated, and routes that the server had when the feed started and that no
-	// source has claimed. For sources without an end mark.
+	// Progress counts the routes of the session that were told since Begin, and those
+	// that it may yet repeat: its own ones, and its part of the routes that the server
+	// had when the feed started and that no source has claimed. That part is the
+	// session's part of all that was told; all of them if it has told none. They do
+	// not count any more once the source had its stale_time to claim them. For sources
+	// without an end mark.
 	Progress(session string) (told, unrepeated int)
 }
 

@@ -22,6 +22,7 @@ const (
 	maxInterface = 64
 	maxLabel     = 256
 	maxMembers   = 256
+	maxWeight    = 1<<24 - 1 // a sum of maxMembers of them is below 2^32
 )
 
 // A set of paths in its canonical form, one copy for all routes that have it: the
@@ -57,7 +58,7 @@ func encode(members []member) string {
 		merged := members[:1]
 		for _, m := range members[1:] {
 			if last := &merged[len(merged)-1]; last.meaning == m.meaning {
-				last.weight += m.weight
+				last.weight = min(last.weight+m.weight, maxWeight)
 			} else {
 				merged = append(merged, m)
 			}
@@ -125,8 +126,7 @@ func canonical(paths []source.NextHop, firstID uint32) (pathSet, error) {
 		if !gateway.IsValid() && iface == "" && label == "" {
 			return pathSet{}, errors.New("a path has no gateway, interface or label")
 		}
-		// A sum of 256 of them is below 2^32, as the server wants.
-		weight := min(max(path.Weight, 1), 1<<24-1)
+		weight := min(max(path.Weight, 1), maxWeight)
 		members = append(members, member{meaningOf(gateway, iface, label), weight})
 	}
 	return unique.Make(encode(members)), nil

@@ -3,8 +3,10 @@
 package rib
 
 import (
+	"fmt"
 	"log/slog"
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -203,5 +205,24 @@ func TestASessionAnswersForItsPartOfTheLeftovers(t *testing.T) {
 	table.Tick()
 	if b := table.Take(1000); b.Withdrawn != 10 || !table.Stats().Settled {
 		t.Errorf("%+v", b)
+	}
+}
+
+func TestWeightsOfOneNextHopAddUpToTheLargestOne(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	table, sink := newTable(&now)
+	server := newServer(t)
+	// 256 times 2^24-1, and 256: 2^32, the least sum that is 0.
+	paths := slices.Repeat([]source.NextHop{via("192.0.2.1", "", 1<<24-1)}, 256)
+	paths = append(paths, slices.Repeat([]source.NextHop{via("192.0.2.1", "", 1)}, 256)...)
+	sink.Apply("", route("10.0.0.0/8", paths...))
+	sink.Apply("", route("10.1.0.0/16", append(paths, via("192.0.2.2", "", 1))...))
+	server.apply(table.Take(1000), nil)
+	if got := server.means(server.routes[netip.MustParsePrefix("10.0.0.0/8")]); got != "192.0.2.1  " {
+		t.Error(got)
+	}
+	want := fmt.Sprintf("192.0.2.1  *%d 192.0.2.2  *1", 1<<24-1)
+	if got := server.means(server.routes[netip.MustParsePrefix("10.1.0.0/16")]); got != want {
+		t.Error(got)
 	}
 }

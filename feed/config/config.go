@@ -27,6 +27,14 @@ const maxFile = 1 << 20
 // The most that a change may wait for others.
 const maxBatchDelay = 50 * time.Millisecond
 
+// The most that a withdrawal may wait. Until then a lookup is answered by a route that
+// is gone.
+const maxWithdrawDelay = time.Minute
+
+// The least time that routes of a lost session stay. With less the feed would flush what
+// the server has before a source could repeat it: a restart is a hole then.
+const minStaleTime = 10 * time.Second
+
 // Kind is a kind of source.
 type Kind struct {
 	New      source.New
@@ -106,8 +114,11 @@ func Parse(text []byte, kinds map[string]Kind) (*Config, error) {
 	if c.BatchDelay < 0 || c.BatchDelay > maxBatchDelay {
 		return nil, fmt.Errorf("batch_delay: %s is not in 0..%s", c.BatchDelay, maxBatchDelay)
 	}
-	if c.WithdrawDelay < 0 || c.StaleTime < 0 {
-		return nil, errors.New("withdraw_delay and stale_time are not negative")
+	if c.WithdrawDelay < 0 || c.WithdrawDelay > maxWithdrawDelay {
+		return nil, fmt.Errorf("withdraw_delay: %s is not in 0..%s", c.WithdrawDelay, maxWithdrawDelay)
+	}
+	if c.StaleTime < minStaleTime {
+		return nil, fmt.Errorf("stale_time: %s is less than %s", c.StaleTime, minStaleTime)
 	}
 	if c.FirstID < 1 || c.FirstID > 1<<31 {
 		return nil, fmt.Errorf("first_id: %d is not in 1..%d", c.FirstID, 1<<31)
@@ -132,8 +143,8 @@ func Parse(text []byte, kinds map[string]Kind) (*Config, error) {
 		if s.StaleTime == nil {
 			s.StaleTime = &c.StaleTime
 		}
-		if *s.StaleTime < 0 {
-			return nil, fmt.Errorf("sources[%d].stale_time is negative", i)
+		if *s.StaleTime < minStaleTime {
+			return nil, fmt.Errorf("sources[%d].stale_time: %s is less than %s", i, *s.StaleTime, minStaleTime)
 		}
 	}
 	return c, nil

@@ -27,14 +27,14 @@ func kinds(read *options) map[string]Kind {
 
 func TestDefaultsAreThoseOfTheKindAndOfTheFile(t *testing.T) {
 	var read options
-	c, err := Parse([]byte("stale_time: 7s\nlog_level: debug\nsources:\n"+
+	c, err := Parse([]byte("stale_time: 70s\nlog_level: debug\nsources:\n"+
 		"  - {name: a, kind: test, options: {path: /x, poll: 20ms}}\n"+
-		"  - {name: b, kind: test, distance: 3, stale_time: 1s}\n"), kinds(&read))
+		"  - {name: b, kind: test, distance: 3, stale_time: 10s}\n"), kinds(&read))
 	if err != nil {
 		t.Fatal(err)
 	}
 	a, b := c.Sources[0], c.Sources[1]
-	if *a.Distance != 17 || *a.StaleTime != 7*time.Second || *b.Distance != 3 || *b.StaleTime != time.Second ||
+	if *a.Distance != 17 || *a.StaleTime != 70*time.Second || *b.Distance != 3 || *b.StaleTime != 10*time.Second ||
 		c.LogLevel != slog.LevelDebug || c.FirstID != 1<<24 || c.BatchDelay != 10*time.Millisecond {
 		t.Errorf("%+v", c)
 	}
@@ -54,7 +54,10 @@ func TestWhatCannotBeUsedIsRefusedWithItsPlace(t *testing.T) {
 		one + "batch_dely: 1ms":             `[2:1] unknown field "batch_dely"`,
 		one + "batch_delay: 51ms":           "batch_delay: 51ms is not in 0..50ms",
 		one + "batch_delay: 51":             "batch_delay",
-		one + "stale_time: -1s":             "not negative",
+		one + "withdraw_delay: -1ms":        "withdraw_delay: -1ms is not in 0..1m0s",
+		one + "withdraw_delay: 61s":         "withdraw_delay: 1m1s is not in 0..1m0s",
+		one + "stale_time: 0s":              "stale_time: 0s is less than 10s",
+		one + "stale_time: 9999ms":          "stale_time: 9.999s is less than 10s",
 		one + "first_id: 0":                 "first_id",
 		one + "first_id: -1":                "[2:11]",
 		one + "log_level: loud":             "loud",
@@ -65,7 +68,7 @@ func TestWhatCannotBeUsedIsRefusedWithItsPlace(t *testing.T) {
 		"sources: [{name: a, kind: test}, {name: a, kind: test}]":   `two "a"`,
 		"sources: [{name: a, kind: test, distance: 256}]":           "256",
 		"sources: [{name: a, kind: test, distanse: 1}]":             "distanse",
-		"sources: [{name: a, kind: test, stale_time: -1s}]":         "sources[0].stale_time",
+		"sources: [{name: a, kind: test, stale_time: 0s}]":          "sources[0].stale_time: 0s is less than 10s",
 		"sources: [{name: a, kind: test}]\ntls: {cert: x, keys: y}": "keys",
 	} {
 		if c, err := Parse([]byte(text), kinds(&options{})); err == nil || !strings.Contains(err.Error(), want) {

@@ -248,10 +248,11 @@ func (s *session) run(ctx context.Context, failed <-chan error) error {
 	// When a batch is to be made; none while nothing has changed.
 	due := time.NewTimer(0)
 	defer due.Stop()
-	scheduled, isDue := true, false
+	scheduled, isDue, dueAt := true, false, time.Now()
 	schedule := func(after time.Duration) {
-		if !scheduled {
-			scheduled = true
+		// A withdrawal that waits is due later than what comes meanwhile.
+		if at := time.Now().Add(after); !scheduled || at.Before(dueAt) {
+			scheduled, dueAt = true, at
 			due.Reset(after)
 		}
 	}

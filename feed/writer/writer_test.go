@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package writer
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net"
+	"net/netip"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+
+	planb "planb.dev/lookup/client/go"
+	"planb.dev/lookup/client/go/planbv1"
+	"planb.dev/lookup/feed/rib"
+	"planb.dev/lookup/feed/source"
+)
+
+// A server of one table of IPv4 that keeps everything in maps.
+type server struct {
+	planbv1.UnimplementedRouteTableServer
+
+	mu      sync.Mutex
+	epoch   uint64
+	routes  map[netip.Prefix]uint32
+	objects map[uint32]*planbv1.NextHop
+	groups  map[uint32]*planbv1.NextHopGroup
+	// Why a batch cannot be, by the reason of an error; empty if it can.
+	refuse func(batch *planbv1.StreamUpdatesRequest, after map[netip.Prefix]uint32) string
+}
+
+func (s *server) GetTable(context.Context, *planbv1.GetTableRequest) (*planbv1.Table, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return &planbv1.Table{WriterEpoch: s.epoch}, nil
+}
+
+func (s *server) UpdateRoutes(_ context.Context, request *planbv1.UpdateRoutesRequest) (*planbv1.UpdateRoutesResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.epoch = request.WriterEpoch
+	return &planbv1.UpdateRoutesResponse{}, nil
+}
+
+func (s *server) ListNextHops(_ *planbv1.ListNextHopsRequest, stream grpc.ServerStreamingServer[planbv1.ListNextHopsResponse]) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	byID := slices.SortedFunc(maps.Values(s.objects), func(a, b *planbv1.NextHop) int { return cmp.Compare(a.Id, b.Id) })
+	return stream.Send(&planbv1.ListNextHopsResponse{NextHops: byID, Groups: slices.Collect(maps.Values(s.groups))})
+}
+
+func (s *server) ListRoutes(_ *planbv1.ListRoutesRequest, stream grpc.ServerStreamingServer[planbv1.ListRoutesResponse]) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := &planbv1.ListRoutesResponse{}
+	for prefix, id := range s.routes {
+		list.Routes = append(list.Routes, &planbv1.Route{NextHopId: id,
+			Prefix: &planbv1.Prefix{Address: prefix.Addr().AsSlice(), Length: uint32(prefix.Bits())}})
+	}
+	return stream.Send(list)
+}
+
+func (s *server) StreamUpdates(stream grpc.BidiStreamingServer[planbv1.StreamUpdatesRequest, planbv1.StreamUpdatesResponse]) error {
+	if _, err := stream.Recv(); err != nil {
+		return err
+	}
+	if err := stream.Send(&planbv1.StreamUpdatesResponse{Credits: 200_000}); err != nil {
+		return err
+	}
+	for {
+		batch, err := stream.Recv()
+		if err == io.EOF {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		if err := stream.Send(s.apply(batch)); err != nil {
+			return err
+		}
+	}
+}
+
+func (s *server) apply(batch *planbv1.StreamUpdatesRequest) *planbv1.StreamUpdatesResponse {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	reply := &planbv1.StreamUpdatesResponse{BatchId: batch.BatchId, Credits: uint64(
+		1 + len(batch.ChangesV4)/10 + len(batch.NextHops) + len(batch.Groups))}
+	objects, groups, routes := maps.Clone(s.objects), maps.Clone(s.groups), maps.Clone(s.routes)
+	for _, object := range batch.NextHops {
+		objects[object.Id] = object
+	}
+	for _, group := range batch.Groups {
+		groups[group.Id] = group
+	}
+	reason := ""
+	for change := range slices.Chunk(batch.ChangesV4, 10) {
+		prefix := netip.PrefixFrom(netip.AddrFrom4([4]byte(change[:4])), int(change[4]))
+		id := binary.LittleEndian.Uint32(change[6:])
+		if planbv1.RouteUpdate_Op(change[5]) == planbv1.RouteUpdate_OP_DELETE {
+			delete(routes, prefix)
+			continue
+		}
+		if batch.RequireNextHops && objects[id] == nil && groups[id] == nil {
+			reason = "NEXT_HOP_NOT_FOUND"
+		}
+		routes[prefix] = id
+	}
+	if reason == "" && s.refuse != nil {
+		reason = s.refuse(batch, routes)
+	}
+	if reason != "" {
+		reply.Error = &planbv1.UpdateError{Code: 8, Reason: reason}
+	} else {
+		s.objects, s.groups, s.routes = objects, groups, routes
+	}
+	return reply
+}
+
+// What a route of the server means; empty if there is none.
+func (s *server) means(prefix netip.Prefix) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	id, is := s.routes[prefix]
+	if object := s.objects[id]; object != nil {
+		return netip.AddrFrom4([4]byte(object.Gateway)).String()
+	} else if !is {
+		return ""
+	}
+	return fmt.Sprint(id)
+}
+
+func (s *server) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.routes)
+}
+
+type world struct {
+	*server
+	t      *testing.T
+	table  *rib.Table
+	sink   *rib.Sink
+	writer *Writer
+}
+
+// A writer that follows a server, which is changed before.
+func start(t *testing.T, options rib.Options, change func(*server)) *world {
+	w := &world{t: t, server: &server{routes: map[netip.Prefix]uint32{},
+		objects: map[uint32]*planbv1.NextHop{}, groups: map[uint32]*planbv1.NextHopGroup{}}}
+	change(w.server)
+	path := filepath.Join(t.TempDir(), "socket")
+	listener, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := grpc.NewServer()
+	planbv1.RegisterRouteTableServer(served, w.server)
+	go func() { _ = served.Serve(listener) }()
+	t.Cleanup(served.Stop)
+	client, err := planb.Dial("unix://" + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	options.Sources = []rib.SourceOptions{{Name: "a", StaleTime: time.Minute}}
+	options.FirstID, options.Log = 1<<24, slog.New(slog.DiscardHandler)
+	w.table = rib.New(options)
+	w.sink = w.table.Sink(0)
+	w.writer = New(Options{Client: client, Routes: w.table, BatchDelay: time.Millisecond,
+		Log: options.Log, Visible: func(*rib.Batch, time.Time) {}})
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		w.writer.Run(ctx, func() {})
+		close(ended)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-ended
+		_ = client.Close()
+	})
+	return w
+}
+
+func prefix(i int) netip.Prefix {
+	return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i >> 8), byte(i), 0}), 24)
+}
+
+// Tells a route; without a gateway, a withdrawal.
+func (w *world) tell(i int, gateway string) {
+	route := source.Route{Prefix: prefix(i)}
+	if gateway != "" {
+		route.Paths = []source.NextHop{{Gateway: netip.MustParseAddr(gateway)}}
+	}
+	w.sink.Apply("", []source.Route{route})
+}
+
+func (w *world) eventually(what string, patience time.Duration, is func() bool) {
+	w.t.Helper()
+	for end := time.Now().Add(patience); !is(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			w.t.Fatalf("not within %s: %s", patience, what)
+		}
+	}
+}
+
+const patience = 30 * time.Second
+
+func TestAWithdrawalThatWaitsDelaysNoAnnouncement(t *testing.T) {
+	w := start(t, rib.Options{WithdrawDelay: time.Minute}, func(*server) {})
+	w.tell(1, "192.0.2.1")
+	w.eventually("the first route", patience, func() bool { return w.count() == 1 })
+	w.tell(1, "")
+	time.Sleep(100 * time.Millisecond) // the writer sleeps until the withdrawal is due
+	w.tell(2, "192.0.2.1")
+	w.eventually("the second route", patience, func() bool { return w.count() == 2 })
+}

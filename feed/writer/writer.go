@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -172,6 +173,9 @@ func (w *Writer) own(ctx context.Context) error {
 	}
 	if w.epoch != 0 && table.WriterEpoch > w.epoch {
 		return errFenced
+	}
+	if table.WriterEpoch == math.MaxUint64 {
+		return fmt.Errorf("the table's writer_epoch is %d, and there is none above it", table.WriterEpoch)
 	}
 	// Two feeds that start at once take different ones.
 	w.epoch = max(uint64(time.Now().UnixNano()), max(table.WriterEpoch, w.epoch)+1)

@@ -10,6 +10,7 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"math"
 	"net"
 	"net/netip"
 	"path/filepath"
@@ -223,4 +224,15 @@ func TestAWithdrawalThatWaitsDelaysNoAnnouncement(t *testing.T) {
 	time.Sleep(100 * time.Millisecond) // the writer sleeps until the withdrawal is due
 	w.tell(2, "192.0.2.1")
 	w.eventually("the second route", patience, func() bool { return w.count() == 2 })
+}
+
+func TestATableWhoseEpochIsTheLastOneIsNotTaken(t *testing.T) {
+	w := start(t, rib.Options{}, func(s *server) { s.epoch = math.MaxUint64 })
+	w.tell(1, "192.0.2.1")
+	time.Sleep(200 * time.Millisecond)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.epoch != math.MaxUint64 || len(w.routes) != 0 || w.writer.Stats().Fenced {
+		t.Errorf("%d, %d routes", w.epoch, len(w.routes))
+	}
 }

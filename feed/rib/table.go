@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -339,6 +340,7 @@ type Batch struct {
 	ChangesV4 []byte
 	Announced int
 	Withdrawn int
+	GivenIDs  bool // a route is to an id that something else describes, or nothing
 
 	Since   time.Time // the oldest of the changes
 	Drained bool      // nothing was left but withdrawals that wait
@@ -376,9 +378,9 @@ func (t *Table) Take(budget int) *Batch {
 			b.Drained = false
 			break
 		}
-		id, op := uint32(0), planbv1.RouteUpdate_OP_DELETE
-		if len(e.claims) > 0 {
-			id, op = t.ids.resolve(e.best(), b), planbv1.RouteUpdate_OP_UPSERT
+		id, op, best := uint32(0), planbv1.RouteUpdate_OP_DELETE, e.best()
+		if best != (pathSet{}) {
+			id, op = t.ids.resolve(best, b), planbv1.RouteUpdate_OP_UPSERT
 		}
 		delete(t.dirty, k)
 		if id == e.sent {
@@ -392,6 +394,7 @@ func (t *Table) Take(budget int) *Batch {
 			delete(t.entries, k)
 		} else {
 			b.Announced++
+			b.GivenIDs = b.GivenIDs || strings.HasPrefix(best.Value(), givenID)
 		}
 	}
 	b.Since = time.Unix(0, oldest)

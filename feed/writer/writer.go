@@ -312,7 +312,9 @@ func (s *session) send(batch *rib.Batch) error {
 	s.lastID++
 	s.credits -= batch.Changes() + 1
 	s.inFlight = append(s.inFlight, sent{s.lastID, batch})
-	return s.stream.Send(&planbv1.StreamUpdatesRequest{BatchId: s.lastID,
+	// Another client may have deleted objects that nothing used. The batch is then
+	// refused, and the next list shows which ones.
+	return s.stream.Send(&planbv1.StreamUpdatesRequest{BatchId: s.lastID, RequireNextHops: !batch.GivenIDs,
 		NextHops: batch.NextHops, Groups: batch.Groups,
 		ChangesV6: batch.ChangesV6, ChangesV4: batch.ChangesV4})
 }

@@ -226,6 +226,23 @@ func TestAWithdrawalThatWaitsDelaysNoAnnouncement(t *testing.T) {
 	w.eventually("the second route", patience, func() bool { return w.count() == 2 })
 }
 
+// Another client may delete an object that nothing uses, such as by "nexthop prune".
+func TestANextHopThatWasDeletedIsDescribedAgain(t *testing.T) {
+	w := start(t, rib.Options{}, func(*server) {})
+	w.tell(1, "192.0.2.1")
+	w.eventually("the route", patience, func() bool { return w.means(prefix(1)) == "192.0.2.1" })
+	w.tell(1, "192.0.2.2")
+	w.eventually("another next hop", patience, func() bool { return w.means(prefix(1)) == "192.0.2.2" })
+	w.mu.Lock()
+	maps.DeleteFunc(w.objects, func(id uint32, _ *planbv1.NextHop) bool { return id != w.routes[prefix(1)] })
+	w.mu.Unlock()
+	w.tell(1, "192.0.2.1")
+	w.eventually("the first next hop again", patience, func() bool { return w.means(prefix(1)) == "192.0.2.1" })
+	// An id of another describes what it likes, or nothing.
+	w.sink.Apply("", []source.Route{{Prefix: prefix(2), Paths: []source.NextHop{{ID: 7}}}})
+	w.eventually("an id that nothing describes", patience, func() bool { return w.means(prefix(2)) == "7" })
+}
+
 func TestATableWhoseEpochIsTheLastOneIsNotTaken(t *testing.T) {
 	w := start(t, rib.Options{}, func(s *server) { s.epoch = math.MaxUint64 })
 	w.tell(1, "192.0.2.1")

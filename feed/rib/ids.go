@@ -14,6 +14,12 @@ import (
 
 const maxID = 1<<32 - 2
 
+// The most bytes of a next hop without its text, and of a member of a group, in a batch.
+const (
+	objectBytes = 40
+	memberBytes = 16
+)
+
 // ids finds the server's id of a next hop or group by what it means. What the
 // server lacks gets an id by a hash of its meaning, so that it is the same one
 // also after the server and the feed have both forgotten everything.
@@ -101,6 +107,7 @@ func (i *ids) find(set string, batch *Batch) uint32 {
 	group.Id = i.free(set)
 	i.groups[set] = group.Id
 	batch.Groups = append(batch.Groups, group)
+	batch.objectBytes += objectBytes + memberBytes*len(members)
 	return group.Id
 }
 
@@ -115,6 +122,7 @@ func (i *ids) object(meaning string, batch *Batch) uint32 {
 	}
 	i.objects[meaning] = object.Id
 	batch.NextHops = append(batch.NextHops, object)
+	batch.objectBytes += objectBytes + len(meaning)
 	return object.Id
 }
 

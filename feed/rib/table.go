@@ -347,7 +347,11 @@ type Batch struct {
 	AllTold bool      // and this is all that sources told when they had told all
 	// When a withdrawal that waits is due; zero if none waits.
 	Next time.Time
+
+	objectBytes int // of next hops and groups, about
 }
+
+func (b *Batch) bytes() int { return b.objectBytes + len(b.ChangesV6) + len(b.ChangesV4) }
 
 // Changes counts what the server counts.
 func (b *Batch) Changes() int {
@@ -357,10 +361,20 @@ func (b *Batch) Changes() int {
 // The most changes that one route makes: a group with its members.
 const routeCost = maxMembers + 2
 
-// Take returns at most `budget` changes, in no order: for each prefix what it is
-// now, whatever it was between. The server has them, says the table from then on,
-// until it is disconnected.
-func (t *Table) Take(budget int) *Batch {
+// A batch gets no more routes from so many bytes on: a group of many members has three
+// thousand, and a server takes 16 MiB in one message.
+const maxBytes = 4 << 20
+
+// Take returns at most `budget` changes, or one route with its group if that has more,
+// in no order: for each prefix what it is now, whatever it was between. The server has
+// them, says the table from then on, until it is disconnected.
+func (t *Table) Take(budget int) *Batch { return t.take(budget, false) }
+
+// TakeKnown is Take for prefixes that the server has a route of: withdrawals, and
+// changes that need no more room for routes.
+func (t *Table) TakeKnown(budget int) *Batch { return t.take(budget, true) }
+
+func (t *Table) take(budget int, known bool) *Batch {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	b := &Batch{Drained: true, AllTold: t.allTold}
@@ -374,7 +388,11 @@ func (t *Table) Take(budget int) *Batch {
 			}
 			continue
 		}
-		if b.Changes()+routeCost > budget {
+		if known && e.sent == 0 {
+			b.Drained = false
+			continue
+		}
+		if b.Changes() > 0 && (b.Changes()+routeCost > budget || b.bytes() >= maxBytes) {
 			b.Drained = false
 			break
 		}

@@ -10,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
+	"planb.dev/lookup/client/go/planbv1"
 	"planb.dev/lookup/feed/source"
 )
 
@@ -224,5 +227,49 @@ func TestWeightsOfOneNextHopAddUpToTheLargestOne(t *testing.T) {
 	want := fmt.Sprintf("192.0.2.1  *%d 192.0.2.2  *1", 1<<24-1)
 	if got := server.means(server.routes[netip.MustParsePrefix("10.1.0.0/16")]); got != want {
 		t.Error(got)
+	}
+}
+
+func TestABatchHasNoMoreBytesThanAServerTakes(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	table, _ := newTable(&now)
+	table.options.FirstID = 1 << 24
+	table = New(table.options)
+	table.EndList()
+	const routes = 2000
+	for i := range routes {
+		var paths []source.NextHop
+		for n := range maxMembers {
+			paths = append(paths, via(fmt.Sprintf("2001:db8::%x", n), "", uint32(1+(i+n)%routes)))
+		}
+		table.Sink(0).Apply("", route(fmt.Sprintf("10.%d.%d.0/24", i>>8, i&255), paths...))
+	}
+	taken := 0
+	for taken < routes {
+		b := table.Take(50_000)
+		message := &planbv1.StreamUpdatesRequest{NextHops: b.NextHops, Groups: b.Groups, ChangesV4: b.ChangesV4}
+		if size := proto.Size(message); size > maxBytes+128<<10 || b.Announced == 0 {
+			t.Fatalf("%d bytes, %d routes", size, b.Announced)
+		}
+		taken += b.Announced
+	}
+}
+
+func TestTakeKnownAddsNoRoute(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	table, sink := newTable(&now)
+	for _, prefix := range []string{"10.0.0.0/8", "11.0.0.0/8"} {
+		sink.Apply("", route(prefix, via("192.0.2.1", "", 0)))
+	}
+	table.Take(1000)
+	sink.Apply("", route("10.0.0.0/8", via("192.0.2.2", "", 0)))
+	sink.Apply("", route("11.0.0.0/8"))
+	sink.Apply("", route("12.0.0.0/8", via("192.0.2.1", "", 0)))
+	now = now.Add(withdrawDelay)
+	if b := table.TakeKnown(1000); b.Announced != 1 || b.Withdrawn != 1 || b.Drained {
+		t.Errorf("%+v", b)
+	}
+	if b := table.Take(1000); b.Announced != 1 || !b.Drained {
+		t.Errorf("%+v", b)
 	}
 }

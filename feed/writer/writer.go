@@ -29,7 +29,7 @@ const (
 	// A batch this large is compiled as a whole; more of them are on the way.
 	maxBatch    = 50_000
 	maxInFlight = 4
-	// A batch is not made smaller than this for want of credits.
+	// A batch waits for more credits than this, unless it is alone on the way.
 	minBudget = 1024
 
 	callTimeout = 30 * time.Second
@@ -56,7 +56,10 @@ type Options struct {
 type Writer struct {
 	options Options
 	epoch   uint64
-	stats   struct {
+	// The most changes of a batch: fewer from a refused one on until all is there.
+	limit int
+	known bool // what adds no route goes first: the server may have no room for more
+	stats struct {
 		connected, ready, fenced atomic.Bool
 		resyncs, refused         atomic.Uint64
 	}
@@ -74,7 +77,7 @@ type Stats struct {
 var errFenced = errors.New("another writer has taken the table (WRITER_FENCED)")
 
 // New returns a Writer that has not connected.
-func New(options Options) *Writer { return &Writer{options: options} }
+func New(options Options) *Writer { return &Writer{options: options, limit: maxBatch} }
 
 // Stats returns the state now.
 func (w *Writer) Stats() Stats {
@@ -87,7 +90,7 @@ func (w *Writer) Stats() Stats {
 func (w *Writer) Run(ctx context.Context, listed func()) {
 	pause, last := firstPause, ""
 	for ctx.Err() == nil {
-		began := time.Now()
+		began, limit := time.Now(), w.limit
 		err := w.follow(ctx, listed)
 		w.stats.connected.Store(false)
 		w.stats.ready.Store(false)
@@ -112,8 +115,31 @@ func (w *Writer) Run(ctx context.Context, listed func()) {
 		case <-ctx.Done():
 		case <-time.After(pause):
 		}
-		pause = min(2*pause, longestPause)
+		// A smaller batch is something else, and need not wait.
+		if w.limit >= limit {
+			pause = min(2*pause, longestPause)
+		}
 	}
+}
+
+// Makes batches smaller after one was refused, so that what a server takes goes there
+// beside what it does not take.
+func (w *Writer) shrink(refused *rib.Batch) {
+	w.limit = max(min(w.limit, refused.Changes())/2, 1)
+	// Not again if it was that which was refused.
+	w.known = !w.known
+	w.stats.refused.Add(1)
+}
+
+func (w *Writer) batch(credits int) *rib.Batch {
+	budget := max(min(credits-1, w.limit), 1)
+	if w.known {
+		if batch := w.options.Routes.TakeKnown(budget); batch.Changes() > 0 {
+			return batch
+		}
+		w.known = false
+	}
+	return w.options.Routes.Take(budget)
 }
 
 // Follows the server until the stream breaks.
@@ -155,7 +181,13 @@ func (w *Writer) follow(ctx context.Context, listed func()) error {
 	w.options.Routes.EndList()
 	w.stats.connected.Store(true)
 	w.options.Log.Info("the server is followed", "epoch", w.epoch)
-	return s.run(ctx, failed)
+	err = s.run(ctx, failed)
+	// A message that is too large for the server ends the stream.
+	if code := status.Code(err); len(s.inFlight) > 0 &&
+		(code == codes.ResourceExhausted || code == codes.InvalidArgument) {
+		w.shrink(s.inFlight[0].batch)
+	}
+	return err
 }
 
 // Takes the table by an epoch above all others, so that no other writer, nor a batch
@@ -265,7 +297,7 @@ func (s *session) run(ctx context.Context, failed <-chan error) error {
 			(s.credits > minBudget || len(s.inFlight) == 0)
 		if isDue && mayWait {
 			isDue = false
-			batch := w.options.Routes.Take(min(max(s.credits-1, minBudget), maxBatch))
+			batch := w.batch(s.credits)
 			if err := s.send(batch); err != nil {
 				return s.why(err, failed)
 			}
@@ -327,7 +359,9 @@ func (s *session) take(reply *planbv1.StreamUpdatesResponse) error {
 		if refused.Reason == "WRITER_FENCED" {
 			return errFenced
 		}
-		s.writer.stats.refused.Add(1)
+		if len(s.inFlight) > 0 {
+			s.writer.shrink(s.inFlight[0].batch)
+		}
 		return fmt.Errorf("a batch was refused: %s (%s) %s: %s",
 			codes.Code(refused.Code), refused.Reason, refused.Field, refused.Message)
 	}
@@ -346,6 +380,9 @@ func (s *session) take(reply *planbv1.StreamUpdatesResponse) error {
 
 // Of a batch that is visible.
 func (s *session) drained(batch *rib.Batch) {
+	if batch.Drained {
+		s.writer.limit = maxBatch
+	}
 	if batch.Drained && batch.AllTold && !s.writer.stats.ready.Swap(true) {
 		s.writer.options.Log.Info("all that sources told is visible")
 	}

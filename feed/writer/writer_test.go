@@ -20,6 +20,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	planb "planb.dev/lookup/client/go"
 	"planb.dev/lookup/client/go/planbv1"
@@ -33,6 +35,7 @@ type server struct {
 
 	mu      sync.Mutex
 	epoch   uint64
+	credits int
 	routes  map[netip.Prefix]uint32
 	objects map[uint32]*planbv1.NextHop
 	groups  map[uint32]*planbv1.NextHopGroup
@@ -75,7 +78,7 @@ func (s *server) StreamUpdates(stream grpc.BidiStreamingServer[planbv1.StreamUpd
 	if _, err := stream.Recv(); err != nil {
 		return err
 	}
-	if err := stream.Send(&planbv1.StreamUpdatesResponse{Credits: 200_000}); err != nil {
+	if err := stream.Send(&planbv1.StreamUpdatesResponse{Credits: uint64(s.credits)}); err != nil {
 		return err
 	}
 	for {
@@ -85,17 +88,23 @@ func (s *server) StreamUpdates(stream grpc.BidiStreamingServer[planbv1.StreamUpd
 		} else if err != nil {
 			return err
 		}
+		if cost(batch) > s.credits {
+			return status.Error(codes.ResourceExhausted, "CREDIT_EXCEEDED")
+		}
 		if err := stream.Send(s.apply(batch)); err != nil {
 			return err
 		}
 	}
 }
 
+func cost(batch *planbv1.StreamUpdatesRequest) int {
+	return 1 + len(batch.ChangesV4)/10 + len(batch.NextHops) + len(batch.Groups)
+}
+
 func (s *server) apply(batch *planbv1.StreamUpdatesRequest) *planbv1.StreamUpdatesResponse {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	reply := &planbv1.StreamUpdatesResponse{BatchId: batch.BatchId, Credits: uint64(
-		1 + len(batch.ChangesV4)/10 + len(batch.NextHops) + len(batch.Groups))}
+	reply := &planbv1.StreamUpdatesResponse{BatchId: batch.BatchId, Credits: uint64(cost(batch))}
 	objects, groups, routes := maps.Clone(s.objects), maps.Clone(s.groups), maps.Clone(s.routes)
 	for _, object := range batch.NextHops {
 		objects[object.Id] = object
@@ -156,7 +165,7 @@ type world struct {
 
 // A writer that follows a server, which is changed before.
 func start(t *testing.T, options rib.Options, change func(*server)) *world {
-	w := &world{t: t, server: &server{routes: map[netip.Prefix]uint32{},
+	w := &world{t: t, server: &server{credits: 200_000, routes: map[netip.Prefix]uint32{},
 		objects: map[uint32]*planbv1.NextHop{}, groups: map[uint32]*planbv1.NextHopGroup{}}}
 	change(w.server)
 	path := filepath.Join(t.TempDir(), "socket")
@@ -251,5 +260,86 @@ func TestATableWhoseEpochIsTheLastOneIsNotTaken(t *testing.T) {
 	defer w.mu.Unlock()
 	if w.epoch != math.MaxUint64 || len(w.routes) != 0 || w.writer.Stats().Fenced {
 		t.Errorf("%d, %d routes", w.epoch, len(w.routes))
+	}
+}
+
+func TestAServerThatIsFullGetsWhatFits(t *testing.T) {
+	const room, all = 10, 40
+	w := start(t, rib.Options{}, func(s *server) {
+		s.refuse = func(_ *planbv1.StreamUpdatesRequest, after map[netip.Prefix]uint32) string {
+			if len(after) > room && len(after) > len(s.routes) {
+				return "TABLE_FULL"
+			}
+			return ""
+		}
+	})
+	for i := range all {
+		w.tell(i, "192.0.2.1")
+	}
+	w.eventually("as many as there is room for", patience, func() bool { return w.count() == room })
+	w.sink.Complete("")
+	there := func(gateway string) (is []int) {
+		for i := range all {
+			if w.means(prefix(i)) == gateway {
+				is = append(is, i)
+			}
+		}
+		return is
+	}
+	for i := range all {
+		w.tell(i, "192.0.2.2")
+	}
+	w.eventually("all that are there change", patience, func() bool { return len(there("192.0.2.2")) == room })
+	gone := there("192.0.2.2")
+	for _, i := range gone {
+		w.tell(i, "")
+	}
+	w.eventually("others have their room", patience, func() bool {
+		now := there("192.0.2.2")
+		return len(now) == room && !slices.ContainsFunc(now, func(i int) bool { return slices.Contains(gone, i) })
+	})
+}
+
+func TestARouteThatAServerRefusesHoldsNoOtherUp(t *testing.T) {
+	const all = 100
+	w := start(t, rib.Options{}, func(s *server) {
+		s.refuse = func(_ *planbv1.StreamUpdatesRequest, after map[netip.Prefix]uint32) string {
+			if _, is := after[prefix(3)]; is {
+				return "REFUSED"
+			}
+			return ""
+		}
+	})
+	for i := range all {
+		w.tell(i, "192.0.2.1")
+	}
+	w.eventually("all others", patience, func() bool { return w.count() == all-1 })
+	w.tell(3, "")
+	w.tell(5, "192.0.2.2")
+	w.eventually("the last change", patience, func() bool { return w.means(prefix(5)) == "192.0.2.2" })
+}
+
+func TestBatchesFitWhatAServerTakes(t *testing.T) {
+	for name, change := range map[string]func(*server){
+		"credits": func(s *server) { s.credits = 300 },
+		"changes": func(s *server) {
+			s.refuse = func(batch *planbv1.StreamUpdatesRequest, _ map[netip.Prefix]uint32) string {
+				if cost(batch) > 6 {
+					return "TOO_MANY_UPDATES"
+				}
+				return ""
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			const all = 2000
+			w := start(t, rib.Options{}, change)
+			w.mu.Lock()
+			for i := range all {
+				w.tell(i, "192.0.2.1")
+			}
+			w.mu.Unlock()
+			w.eventually("all", patience, func() bool { return w.count() == all })
+		})
 	}
 }

@@ -38,6 +38,8 @@ import (
 
 const (
 	maxLine = 64 << 10
+	// The most next hops that a server takes for one route.
+	maxPaths = 256
 	// Routes that go to the core by one call.
 	chunk = 4096
 	// A file that changed so shortly before may change again with the same time.
@@ -279,10 +281,26 @@ func setField(path *source.NextHop, field, value string) (err error) {
 	return nil
 }
 
+// Ends a row that is too long: one quote makes a row of the rest of a file.
+type limited struct {
+	from io.Reader
+	left int
+}
+
+func (l *limited) Read(into []byte) (int, error) {
+	if l.left == 0 {
+		return 0, fmt.Errorf("a row of more than %d bytes", maxLine)
+	}
+	n, err := l.from.Read(into[:min(len(into), l.left)])
+	l.left -= n
+	return n, err
+}
+
 func parseCSV(ctx context.Context, text io.Reader, maxRoutes int) ([]source.Route, error) {
 	var routes []source.Route
 	places := map[netip.Prefix]int{}
-	rows := csv.NewReader(text)
+	row := &limited{text, maxLine}
+	rows := csv.NewReader(row)
 	rows.ReuseRecord = true
 	header, err := rows.Read()
 	if err != nil {
@@ -290,7 +308,8 @@ func parseCSV(ctx context.Context, text io.Reader, maxRoutes int) ([]source.Rout
 	}
 	header = slices.Clone(header)
 	for ctx.Err() == nil {
-		row, err := rows.Read()
+		row.left = maxLine
+		fields, err := rows.Read()
 		if err == io.EOF {
 			return routes, nil
 		} else if err != nil {
@@ -301,9 +320,9 @@ func parseCSV(ctx context.Context, text io.Reader, maxRoutes int) ([]source.Rout
 		var path source.NextHop
 		for i, field := range header {
 			if field == "prefix" {
-				prefix, err = parsePrefix(row[i])
-			} else if row[i] != "" {
-				err = setField(&path, field, row[i])
+				prefix, err = parsePrefix(fields[i])
+			} else if fields[i] != "" {
+				err = setField(&path, field, fields[i])
 			}
 			if err != nil {
 				return nil, fmt.Errorf("%d: %w", line, err)
@@ -317,6 +336,9 @@ func parseCSV(ctx context.Context, text io.Reader, maxRoutes int) ([]source.Rout
 			place = len(routes)
 			places[prefix] = place
 			routes = append(routes, source.Route{Prefix: prefix})
+		}
+		if len(routes[place].Paths) == maxPaths {
+			return nil, fmt.Errorf("%d: more than %d next hops of %s", line, maxPaths, prefix)
 		}
 		routes[place].Paths = append(routes[place].Paths, path)
 	}

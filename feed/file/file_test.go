@@ -39,6 +39,11 @@ func TestTextAndCSVSayTheSame(t *testing.T) {
 		"192.0.2.1,,,eth1,,\n0.0.0.0/0,,,,,blackhole\n"); said != want {
 		t.Error(said)
 	}
+	// Many rows are no long one.
+	if said := say(t, "prefix,id\n"+strings.Repeat("10.0.0.0/8,7\n", 200)+
+		strings.Repeat("::/0,"+strings.Repeat("0", 4000)+"8\n", 100)); strings.Count(said, "{") != 300 {
+		t.Error(said)
+	}
 	var packed bytes.Buffer
 	writer := gzip.NewWriter(&packed)
 	_, _ = writer.Write([]byte(text))
@@ -68,6 +73,8 @@ func TestAMalformedFileIsRefusedWithItsLine(t *testing.T) {
 		"prefix,id\n10.0.0.0/8,x":                         `2: "x" is no id`,
 		"prefix,id\n10.0.0.0/8":                           "wrong number of fields",
 		"prefix,metric\n10.0.0.0/8,1":                     `2: "metric" is not known`,
+		"prefix,gateway\n" + strings.Repeat("10.0.0.0/8,192.0.2.1\n", 257):       "258: more than 256 next hops of 10.0.0.0/8",
+		"prefix,label\n10.0.0.0/8,\"" + strings.Repeat("10.0.0.0/8,1\n", 10_000): "a row of more than 65536 bytes",
 	} {
 		if said := say(t, text); !strings.Contains(said, want) {
 			t.Errorf("%.40q: %q, not %q", text, said, want)

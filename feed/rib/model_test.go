@@ -352,7 +352,15 @@ func (w *world) step() {
 			w.connect()
 		}
 	case 9, 10:
-		w.take(routeCost + w.random.IntN(4))
+		if w.random.IntN(3) == 0 {
+			before := len(w.server.routes)
+			w.receive(w.table.TakeKnown(routeCost))
+			if len(w.server.routes) > before {
+				w.t.Fatal("a new route")
+			}
+			return
+		}
+		w.take(max(1, routeCost+2-w.random.IntN(routeCost+4)))
 	default:
 		w.apply(at, name)
 	}
@@ -360,15 +368,19 @@ func (w *world) step() {
 
 func (w *world) take(budget int) *Batch {
 	batch := w.table.Take(budget)
-	if batch.Changes() > budget {
+	if batch.Changes() > budget && (batch.Announced > 1 || budget >= routeCost) {
 		w.t.Fatalf("%d changes, more than %d", batch.Changes(), budget)
 	}
+	w.receive(batch)
+	return batch
+}
+
+func (w *world) receive(batch *Batch) {
 	if !w.online && batch.Changes() > 0 {
 		w.t.Fatal("changes of a table that is not connected")
 	}
 	expected := w.oracle.expected()
 	w.server.apply(batch, func(prefix netip.Prefix) bool { return expected[prefix] == "" })
-	return batch
 }
 
 func (w *world) check() {

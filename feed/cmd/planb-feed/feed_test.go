@@ -420,6 +420,30 @@ func TestEachConnectionTakesTheTableAnew(t *testing.T) {
 	}
 }
 
+func TestANextHopThatWasPrunedIsDescribedAgain(t *testing.T) {
+	s := startServer(t, "--store=none")
+	f := newFeed(t, s, 1, "")
+	client := s.client()
+	f.run()
+	var first uint32
+	for _, gateway := range []string{"192.0.2.1", "192.0.2.2", "192.0.2.1"} {
+		f.write(0, map[string]string{"10.0.0.0/8": "via " + gateway})
+		eventually(t, gateway, func() bool { return has(client, map[string]string{"10.0.0.0/8": "via " + gateway}) })
+		if gateway == "192.0.2.1" {
+			first = list(client)["10.0.0.0/8"].id
+			continue
+		}
+		table, err := client.Table(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := client.Tables().UpdateNextHops(t.Context(), &planbv1.UpdateNextHopsRequest{
+			DeleteIds: []uint32{first}, WriterEpoch: table.WriterEpoch}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestAServerThatIsFullIsTriedAgain(t *testing.T) {
 	s := startServer(t, "--store=none", "--max_routes=10")
 	f := newFeed(t, s, 1, "")
@@ -429,6 +453,8 @@ func TestAServerThatIsFullIsTriedAgain(t *testing.T) {
 	}
 	f.write(0, routes)
 	f.run()
+	client := s.client()
+	eventually(t, "what fits is there", func() bool { return len(list(client)) == 10 })
 	eventually(t, "refused", func() bool {
 		metrics := f.page("/metrics")
 		return strings.Contains(metrics, "planb_feed_rejected_batches_total") &&

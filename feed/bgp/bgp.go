@@ -108,15 +108,12 @@ func (s *speaker) Run(ctx context.Context, sink source.Sink) error {
 	}
 	gobgp := server.NewBgpServer(options...)
 	go gobgp.Serve()
-	w := newWatch(s, sink, set.Global.UseMultiplePaths.Config.Enabled)
+	w := newWatch(s, sink, set)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	// What is said when GoBGP stops is no loss of sessions.
 	defer gobgp.Stop()
 	defer w.stop()
-	for _, neighbor := range set.Neighbors {
-		w.expect(neighbor.State.NeighborAddress)
-	}
 	// One watch: events are in order only within one.
 	err = gobgp.WatchEvent(ctx, server.WatchEventMessageCallbacks{
 		OnBestPath:   func(paths []*apiutil.Path, _ time.Time) { w.best(paths) },

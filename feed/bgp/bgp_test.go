@@ -10,8 +10,11 @@ import (
 	"time"
 
 	"github.com/osrg/gobgp/v4/pkg/apiutil"
+	"github.com/osrg/gobgp/v4/pkg/config/oc"
 	"github.com/osrg/gobgp/v4/pkg/packet/bgp"
 
+	"planb.dev/lookup/client/go/planbv1"
+	"planb.dev/lookup/feed/rib"
 	"planb.dev/lookup/feed/source/sourcetest"
 )
 
@@ -60,7 +63,7 @@ func TestAPeerIsFollowed(t *testing.T) {
 	sourcetest.Within(t, 10*time.Second, "a change and an end", func() bool {
 		return sink.Len() == 10 && sink.Text("2001:db8:1::/48") == "2001:db8:ffff::2"
 	})
-	if got := strings.Join(sink.Events(), ", "); got != "begun local, complete local, lost 127.0.0.2, begun 127.0.0.2, complete 127.0.0.2" {
+	if got := strings.Join(sink.Events(), ", "); got != "lost 127.0.0.2, begun local, complete local, begun 127.0.0.2, complete 127.0.0.2" {
 		t.Error(got)
 	}
 }
@@ -142,7 +145,9 @@ func newTestWatch(t *testing.T, multipath bool) (*watch, *sourcetest.Sink) {
 		t.Fatal(err)
 	}
 	sink := sourcetest.NewSink()
-	w := newWatch(s.(*speaker), sink, multipath)
+	set := &oc.BgpConfigSet{}
+	set.Global.UseMultiplePaths.Config.Enabled = multipath
+	w := newWatch(s.(*speaker), sink, set)
 	t.Cleanup(w.stop)
 	return w, sink
 }
@@ -190,6 +195,36 @@ func TestPathsOfOnePeerDifferById(t *testing.T) {
 	w.take(end, event("2001:db8::a", "2001:db8::/32", "2001:db8::3", 3))
 	if got := sink.Text("2001:db8::/32"); got != "2001:db8::2 2001:db8::3" || sink.Withdrawn() != 0 {
 		t.Errorf("%s, %d withdrawals", got, sink.Withdrawn())
+	}
+}
+
+// The routes of a server stay while a peer may still claim them.
+func TestNothingIsToldBeforeAllPeersAreExpected(t *testing.T) {
+	for name, c := range map[string]struct{ more, section string }{
+		"neighbour":         {more: neighbor("127.0.0.1", "127.0.0.2", 65002, 0, true, true)},
+		"dynamic neighbour": {more: "[[peer-groups]]\n[peer-groups.config]\npeer-group-name = \"all\"\n[[dynamic-neighbors]]\n[dynamic-neighbors.config]\nprefix = \"127.0.0.0/8\"\npeer-group = \"all\"\n"},
+		"by gRPC":           {section: "grpc: 127.0.0.1:0"},
+	} {
+		options := sourcetest.Options(t, "file: "+write(t, "gobgp.toml", global(65001, "127.0.0.1", -1)+c.more)+"\n"+c.section)
+		made, err := New(options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		set, err := made.(*speaker).read()
+		if err != nil {
+			t.Fatal(err)
+		}
+		table := rib.New(rib.Options{Sources: []rib.SourceOptions{{Name: "bgp", StaleTime: time.Minute}}, FirstID: 1 << 24, Log: options.Log})
+		table.Disconnect()
+		if err := table.ListRoutes([]*planbv1.Route{{Prefix: &planbv1.Prefix{Address: []byte{192, 0, 2, 0}, Length: 24}, NextHopId: 7}}); err != nil {
+			t.Fatal(err)
+		}
+		table.EndList()
+		w := newWatch(made.(*speaker), table.Sink(0), set)
+		if got := table.Stats(); got.Settled || got.AllTold || table.Take(1000).Withdrawn != 0 {
+			t.Errorf("%s: %+v", name, got)
+		}
+		w.stop()
 	}
 }
 

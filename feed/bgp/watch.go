@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/osrg/gobgp/v4/pkg/apiutil"
+	"github.com/osrg/gobgp/v4/pkg/config/oc"
 	"github.com/osrg/gobgp/v4/pkg/packet/bgp"
 
 	"planb.dev/lookup/feed/source"
@@ -62,9 +63,9 @@ type route struct {
 	more  []path
 }
 
-func newWatch(s *speaker, sink source.Sink, multipath bool) *watch {
+func newWatch(s *speaker, sink source.Sink, set *oc.BgpConfigSet) *watch {
 	w := &watch{
-		s: s, sink: sink, multipath: multipath,
+		s: s, sink: sink, multipath: set.Global.UseMultiplePaths.Config.Enabled,
 		peers:   map[netip.Addr]*peer{},
 		routes:  map[netip.Prefix]route{},
 		changed: map[netip.Prefix]*peer{},
@@ -72,9 +73,20 @@ func newWatch(s *speaker, sink source.Sink, multipath bool) *watch {
 	}
 	// Routes of GoBGP itself, such as of `gobgp global rib add`, have no end mark and no
 	// peer that could be lost.
-	w.local = &peer{session: "local", established: true, complete: true}
+	w.local = &peer{session: "local", established: true}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	// A peer of the configuration may never come. All are expected before the first session
+	// completes: a source whose only session is complete has told all.
+	for _, neighbor := range set.Neighbors {
+		sink.Lost(w.peer(neighbor.State.NeighborAddress).session)
+	}
 	sink.Begin(w.local.session)
-	sink.Complete(w.local.session)
+	if len(set.DynamicNeighbors) > 0 || s.GRPC != "" {
+		w.awaitQuiet(w.local) // for peers that are not known yet
+	} else {
+		w.complete(w.local)
+	}
 	return w
 }
 
@@ -82,6 +94,7 @@ func newWatch(s *speaker, sink source.Sink, multipath bool) *watch {
 func (w *watch) stop() {
 	w.mu.Lock()
 	w.sink = nil
+	w.local.end()
 	for _, p := range w.peers {
 		p.end()
 	}
@@ -94,13 +107,6 @@ func (p *peer) end() {
 		close(p.done)
 		p.done = nil
 	}
-}
-
-// expect says that the configuration has a peer, which may never come.
-func (w *watch) expect(address netip.Addr) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.sink.Lost(w.peer(address).session)
 }
 
 // peer finds the peer of an address. GoBGP leaves the zone out in some places.

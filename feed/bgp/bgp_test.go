@@ -140,7 +140,7 @@ func event(from, prefix, gateway string, id uint32, communities ...uint32) *apiu
 
 func newTestWatch(t *testing.T, multipath bool) (*watch, *sourcetest.Sink) {
 	file := write(t, "gobgp.toml", global(65001, "127.0.0.1", -1))
-	s, err := New(sourcetest.Options(t, "file: "+file))
+	s, err := New(sourcetest.Options(t, "quiet: 100ms\nfile: "+file))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,6 +157,66 @@ func (w *watch) take(paths ...*apiutil.Path) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.flush()
+}
+
+const graceful = "2001:db8::a" // the address of a peer
+
+func (w *watch) state(state bgp.FSMState) {
+	capabilities := []bgp.ParameterCapabilityInterface{bgp.NewCapMultiProtocol(bgp.RF_IPv6_UC),
+		bgp.NewCapGracefulRestart(false, false, 120, nil)}
+	event := &apiutil.WatchEventMessage_PeerEvent{Type: apiutil.PEER_EVENT_STATE}
+	event.Peer.State.NeighborAddress = netip.MustParseAddr(graceful)
+	event.Peer.State.SessionState = state
+	event.Peer.State.LocalCap, event.Peer.State.RemoteCap = capabilities, capabilities
+	w.peerEvent(event)
+}
+
+func announcements(count int, withdrawal bool) (paths []*apiutil.Path) {
+	for i := range count {
+		path := event(graceful, fmt.Sprintf("2001:db8:%x::/48", i), "2001:db8:ffff::1", 0)
+		path.Withdrawal = withdrawal
+		paths = append(paths, path)
+	}
+	return paths
+}
+
+func TestAnEarlyEndOfRIBWithdrawsNothing(t *testing.T) {
+	for _, kept := range []bool{false, true} {
+		w, sink := newTestWatch(t, false)
+		w.state(bgp.BGP_FSM_ESTABLISHED)
+		w.take(announcements(20, false)...)
+		w.endOfRIB(netip.MustParseAddr(graceful), bgp.RF_IPv6_UC)
+		if sink.State(graceful) != "complete" {
+			t.Fatalf("%s after all was told", sink.State(graceful))
+		}
+		if !kept { // GoBGP ends all paths before it says that the peer is gone
+			w.dropped(announcements(1, true))
+			w.take(announcements(20, true)...)
+		}
+		w.state(bgp.BGP_FSM_IDLE)
+		w.state(bgp.BGP_FSM_ESTABLISHED)
+		w.take(announcements(1, false)...)
+		w.endOfRIB(netip.MustParseAddr(graceful), bgp.RF_IPv6_UC)
+		if kept { // and here what was not repeated
+			w.take(announcements(20, true)[1:]...)
+		}
+		time.Sleep(400 * time.Millisecond)
+		if sink.Len() != 20 || sink.State(graceful) != "begun" {
+			t.Errorf("kept %v: %d routes, %s", kept, sink.Len(), sink.State(graceful))
+		}
+		w.take(announcements(19, false)...)
+		await(t, sink, graceful, "complete")
+		if sink.Len() != 19 || sink.Withdrawn() != 1 {
+			t.Errorf("kept %v: %d routes, %d withdrawals", kept, sink.Len(), sink.Withdrawn())
+		}
+	}
+}
+
+func TestAPeerThatOwesItsEndOfRIBCompletes(t *testing.T) {
+	w, sink := newTestWatch(t, false)
+	w.state(bgp.BGP_FSM_ESTABLISHED)
+	w.take(announcements(3, false)...)
+	await(t, sink, graceful, "complete")
 }
 
 func TestALinkLocalNextHopIsOnThePeersInterface(t *testing.T) {

@@ -44,15 +44,20 @@ type peer struct {
 	complete    bool
 	// The session was lost. GoBGP may have kept paths over the restart, and is silent of
 	// those that were told again as they were.
-	again   bool
+	again bool
+	// Counts the times that it was established.
+	round uint16
+	// Whose kept path GoBGP ended before the session was complete.
+	held    map[netip.Prefix]struct{}
 	pending []bgp.Family  // whose End-of-RIB did not come
-	done    chan struct{} // closed at the end of the session; nil if there is none
+	done    chan struct{} // ends awaitQuiet; nil if it does not run
 }
 
 // path is one of GoBGP's best paths of a prefix.
 type path struct {
 	peer  *peer
 	id    uint32
+	round uint16 // of the peer when GoBGP told the path
 	stale bool
 	way   *source.NextHop
 }
@@ -83,7 +88,7 @@ func newWatch(s *speaker, sink source.Sink, set *oc.BgpConfigSet) *watch {
 	}
 	sink.Begin(w.local.session)
 	if len(set.DynamicNeighbors) > 0 || s.GRPC != "" {
-		w.awaitQuiet(w.local) // for peers that are not known yet
+		w.awaitQuiet(w.local, s.Quiet) // for peers that are not known yet
 	} else {
 		w.complete(w.local)
 	}
@@ -156,9 +161,12 @@ func (w *watch) best(paths []*apiutil.Path) {
 		}
 		all = slices.DeleteFunc(all, func(other path) bool { return other.peer == from && other.id == p.RemoteID })
 		if !p.Withdrawal {
-			all = append(all, path{from, p.RemoteID, isStale(p), w.way(p, from)})
+			all = append(all, path{from, p.RemoteID, from.round, isStale(p), w.way(p, from)})
 		}
 		if len(all) == 0 {
+			if had {
+				old.first.peer.hold(prefix, old.first)
+			}
 			delete(w.routes, prefix)
 		} else {
 			w.routes[prefix] = route{all[0], all[1:]}
@@ -170,6 +178,19 @@ func (w *watch) best(paths []*apiutil.Path) {
 			defer w.mu.Unlock()
 			w.flush()
 		})
+	}
+}
+
+func (p *peer) holds(prefix netip.Prefix) bool {
+	_, held := p.held[prefix]
+	return held
+}
+
+// hold keeps the answer of a path of an earlier session, which GoBGP ends at the peer's
+// End-of-RIB if the peer did not repeat it: that may be too few.
+func (p *peer) hold(prefix netip.Prefix, ended path) {
+	if p.established && !p.complete && ended.round != p.round {
+		p.held[prefix] = struct{}{}
 	}
 }
 
@@ -238,7 +259,7 @@ func (w *watch) flush() {
 		r, ok := w.routes[prefix]
 		if ok {
 			batches[r.owner()] = append(batches[r.owner()], r.told(prefix))
-		} else if owner != nil {
+		} else if owner != nil && !owner.holds(prefix) {
 			batches[owner] = append(batches[owner], source.Route{Prefix: prefix})
 		}
 	}
@@ -280,6 +301,7 @@ func (w *watch) leave(p *peer) {
 		w.s.lost.Inc()
 	}
 	p.established, p.complete, p.again = false, false, true
+	p.held = nil
 	p.end()
 	w.sink.Lost(p.session)
 }
@@ -306,6 +328,8 @@ func (w *watch) peerEvent(event *apiutil.WatchEventMessage_PeerEvent) {
 		return
 	}
 	p.established = true
+	p.round++
+	p.held = map[netip.Prefix]struct{}{}
 	w.s.established.Inc()
 	if p.zone == "" {
 		p.zone = zone(event.Peer.Conf.NeighborInterface, state.NeighborAddress)
@@ -314,18 +338,39 @@ func (w *watch) peerEvent(event *apiutil.WatchEventMessage_PeerEvent) {
 	w.sink.Begin(p.session)
 	if len(p.pending) == 0 || !sendsEndOfRIB(state.RemoteCap) {
 		p.pending = nil
-		w.awaitQuiet(p)
+		w.awaitQuiet(p, w.s.Quiet)
+	} else {
+		w.awaitQuiet(p, endWait*w.s.Quiet)
 	}
 }
 
-// awaitQuiet completes the session of a peer that sends no End-of-RIB.
-func (w *watch) awaitQuiet(p *peer) {
-	done, sink := make(chan struct{}), w.sink
+// A peer that announced End-of-RIB may pause so many times longer before it.
+const endWait = 6
+
+// told is a sink that counts kept paths as told: GoBGP still has them.
+type told struct {
+	source.Sink
+	w *watch
+	p *peer
+}
+
+func (t told) Progress(session string) (int, int) {
+	t.w.mu.Lock()
+	t.w.retell(t.p)
+	t.w.mu.Unlock()
+	return t.Sink.Progress(session)
+}
+
+// awaitQuiet completes the session of a peer whose End-of-RIB does not come, or came
+// before enough routes were told again.
+func (w *watch) awaitQuiet(p *peer, after time.Duration) {
+	p.end()
+	done, sink := make(chan struct{}), told{w.sink, w, p}
 	p.done = done
 	w.quiet.Add(1)
 	go func() {
 		defer w.quiet.Done()
-		quiet := source.Quiet{After: w.s.Quiet, Share: w.s.Share}
+		quiet := source.Quiet{After: after, Share: w.s.Share}
 		if !quiet.Await(done, sink, p.session, w.s.Log, w.s.refused.Inc) {
 			return
 		}
@@ -345,22 +390,48 @@ func (w *watch) endOfRIB(address netip.Addr, family bgp.Family) {
 		return
 	}
 	p.pending = slices.DeleteFunc(p.pending, func(f bgp.Family) bool { return f == family })
-	if len(p.pending) == 0 {
-		w.complete(p)
+	if len(p.pending) > 0 {
+		return
 	}
+	w.flush()
+	if p.again {
+		// GoBGP ends what the peer did not repeat after this event. What is left then is
+		// told as repeated.
+		w.sink.Begin(p.session)
+	} else if repeated, not := w.sink.Progress(p.session); float64(repeated) >= w.s.Share*float64(repeated+not) {
+		w.complete(p)
+		return
+	} else {
+		w.s.Log.Warn("End-of-RIB, but too few routes were told again: nothing is withdrawn",
+			"session", p.session, "told", repeated, "not told again", not, "share", w.s.Share)
+		w.s.refused.Inc()
+	}
+	w.awaitQuiet(p, w.s.Quiet)
 }
 
-func (w *watch) complete(p *peer) {
-	if p.again {
+// retell tells the routes of a peer that came back, of which GoBGP is silent.
+func (w *watch) retell(p *peer) {
+	if p.again && p.established {
 		for prefix, r := range w.routes {
 			if _, ok := w.changed[prefix]; !ok && r.owner() == p {
 				w.changed[prefix] = p
 			}
 		}
-		p.again = false
 	}
 	w.flush()
-	p.complete = true
+}
+
+func (w *watch) complete(p *peer) {
+	p.end()
+	w.retell(p)
+	p.again, p.complete = false, true
+	for prefix := range p.held {
+		if _, ok := w.routes[prefix]; !ok {
+			w.changed[prefix] = p
+		}
+	}
+	p.held = nil
+	w.flush()
 	w.sink.Complete(p.session)
 }
 

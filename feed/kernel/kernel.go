@@ -183,10 +183,13 @@ const (
 	linger = 5 * time.Millisecond
 )
 
+// What comes during a dump is read for so long.
+var backlog = time.Second
+
 func (f *follower) run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		start := time.Now()
-		whole, err := f.dump()
+		whole, err := f.dump(ctx)
 		if err != nil {
 			return err
 		}
@@ -209,12 +212,15 @@ func (f *follower) need(reason string) {
 			f.due = f.notBefore
 		}
 	}
-	f.reason = reason
+	// An overrun says that a dump is not whole, a contradiction in one may say nothing.
+	if f.reason == "" || f.reason == contradiction || reason == overrun {
+		f.reason = reason
+	}
 }
 
 // dump reads links, next hops and routes, and then what came meanwhile: whole says that
 // what was not read is not there.
-func (f *follower) dump() (whole bool, err error) {
+func (f *follower) dump(ctx context.Context) (whole bool, err error) {
 	f.k.dumps.WithLabelValues(f.reason).Inc()
 	f.k.Log.Info("reading the table", "table", f.k.Table, "reason", f.reason)
 	f.reason = ""
@@ -249,11 +255,12 @@ func (f *follower) dump() (whole bool, err error) {
 	}
 	// What came since the start is told with the dump, which has some of it already:
 	// so it may seem to contradict. An overrun is seen when the socket is read.
-	if err := f.drain(); err != nil {
+	drained, err := f.drain(ctx)
+	if err != nil {
 		return false, err
 	}
 	f.tell()
-	if f.missed || f.reason == overrun {
+	if f.missed || !drained || f.reason == overrun {
 		return false, nil
 	}
 	if f.reason == contradiction {
@@ -272,16 +279,20 @@ func (f *follower) routeRequest(family uint8) []byte {
 	return append(head, attributes...)
 }
 
-// drain takes the events that are there already.
-func (f *follower) drain() error {
-	for end := time.Now().Add(time.Second); time.Now().Before(end); {
-		if err := f.receive(time.Now().Add(time.Millisecond)); errors.Is(err, os.ErrDeadlineExceeded) {
-			return nil
+// drain takes the events that are there already: false if there is no end of them.
+func (f *follower) drain(ctx context.Context) (bool, error) {
+	for end := time.Now().Add(backlog); time.Now().Before(end); {
+		err := f.receive(ctx, time.Now().Add(time.Millisecond))
+		if ctx.Err() != nil {
+			return false, nil
+		}
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			return true, nil
 		} else if err != nil {
-			return err
+			return false, err
 		}
 	}
-	return nil
+	return false, nil
 }
 
 // follow takes events until the table must be read whole again.
@@ -293,10 +304,10 @@ func (f *follower) follow(ctx context.Context) error {
 				return nil
 			}
 		}
-		err := f.receive(until)
+		err := f.receive(ctx, until)
 		// Those behind it are the same transaction for all that can be known.
 		for end := time.Now().Add(linger); err == nil && time.Now().Before(end); {
-			err = f.receive(time.Now().Add(time.Millisecond))
+			err = f.receive(ctx, time.Now().Add(time.Millisecond))
 		}
 		f.tell()
 		if ctx.Err() != nil {
@@ -309,9 +320,13 @@ func (f *follower) follow(ctx context.Context) error {
 }
 
 // receive takes the messages of one read. An overrun is no error: it needs a dump.
-func (f *follower) receive(until time.Time) error {
+func (f *follower) receive(ctx context.Context, until time.Time) error {
 	if err := f.events.SetReadDeadline(until); err != nil {
 		return err
+	}
+	// The end of ctx has set a deadline, maybe before this one.
+	if ctx.Err() != nil {
+		return os.ErrDeadlineExceeded
 	}
 	for m, err := range f.events.ReceiveIter() {
 		if errors.Is(err, unix.ENOBUFS) {
@@ -338,6 +353,7 @@ func (f *follower) take(m nl.Message) {
 	}
 	message, err := netlink.Decode(m)
 	if err != nil {
+		f.missed = true
 		f.k.malformed.Inc()
 		f.k.Log.Warn("a message of the kernel is passed over", "error", err)
 		return

@@ -3,6 +3,7 @@
 package kernel
 
 import (
+	"context"
 	"fmt"
 	"net/netip"
 	"os"
@@ -159,7 +160,7 @@ func TestAnOverrunReadsTheTableAnew(t *testing.T) {
 	}
 }
 
-func TestAnInterruptedDumpSweepsNothing(t *testing.T) {
+func TestADumpThatIsNotWholeSweepsNothing(t *testing.T) {
 	route := func(prefix string) nl.Message {
 		p := netip.MustParsePrefix(prefix)
 		encoder := nl.NewAttributeEncoder()
@@ -174,9 +175,14 @@ func TestAnInterruptedDumpSweepsNothing(t *testing.T) {
 		answer := []nl.Message{}
 		if request[0].Header.Type == unix.RTM_GETROUTE && request[0].Data[0] == unix.AF_INET {
 			answer = append(answer, route("192.0.2.0/24"), route("198.51.100.0/24"))
-			if dumps++; dumps == 2 { // a route is missing: the table changed under the dump
+			switch dumps++; dumps {
+			case 2: // a route is missing: the table changed under the dump
 				answer = answer[:1]
 				answer[0].Header.Flags |= nl.DumpInterrupted
+			case 3: // or it cannot be read
+				answer[1].Data = answer[1].Data[:4]
+			case 4: // or its events have no end
+				answer = answer[:1]
 			}
 		}
 		answer = append(answer, nl.Message{Header: nl.Header{Type: nl.Done, Flags: nl.Multi}})
@@ -197,15 +203,56 @@ func TestAnInterruptedDumpSweepsNothing(t *testing.T) {
 	}
 	sink := sourcetest.NewSink()
 	f := &follower{k: s.(*kernel), sink: sink, events: events, requests: requests, reason: atStart}
-	for i, want := range []bool{true, false, true} {
-		if whole, err := f.dump(); whole != want || err != nil {
+	usual := backlog
+	defer func() { backlog = usual }()
+	for i, want := range []bool{true, false, false, false, true} {
+		if backlog = usual; i == 3 {
+			backlog = 0
+		}
+		if whole, err := f.dump(t.Context()); whole != want || err != nil {
 			t.Errorf("dump %d: %v, %v", i+1, whole, err)
 		}
 		if sink.Len() != 2 {
 			t.Errorf("%d routes after dump %d", sink.Len(), i+1)
 		}
 	}
-	if got, want := strings.Join(sink.Events(), " "), "begun complete begun begun complete"; got != want {
+	if got, want := strings.Join(sink.Events(), " "), "begun complete begun begun begun begun complete"; got != want {
 		t.Errorf("%s, not %s", got, want)
+	}
+}
+
+func TestAnOverrunIsNotForgotten(t *testing.T) {
+	for _, c := range []struct {
+		reasons []string
+		want    string
+	}{
+		{[]string{overrun, contradiction, silent}, overrun},
+		{[]string{silent, contradiction}, silent},
+		{[]string{contradiction, silent, overrun}, overrun},
+	} {
+		f := &follower{}
+		for _, reason := range c.reasons {
+			f.need(reason)
+		}
+		if f.reason != c.want {
+			t.Errorf("%v: %s, not %s", c.reasons, f.reason, c.want)
+		}
+	}
+}
+
+func TestAReadAfterTheEndReturns(t *testing.T) {
+	events, err := netlink.Dial("", false)
+	if err != nil {
+		t.Skipf("skipped: no netlink: %v", err)
+	}
+	defer events.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	done := make(chan error, 1)
+	go func() { done <- (&follower{events: events}).receive(ctx, time.Time{}) }()
+	select {
+	case <-done:
+	case <-time.After(2 * time.Second):
+		t.Error("a read waits although the source ended")
 	}
 }

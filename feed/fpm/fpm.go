@@ -203,7 +203,6 @@ func (s *session) take(m nl.Message) error {
 			s.f.Log.Warn("a message of zebra is passed over", "error", err)
 		}
 		s.malformed = err
-		return nil
 	}
 	switch message := message.(type) {
 	case *netlink.Route:

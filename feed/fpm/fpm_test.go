@@ -232,6 +232,28 @@ func TestWhatIsNoFrameEndsTheConnectionOnly(t *testing.T) {
 	}
 }
 
+// Its next hop is not known, or it cannot be read.
+func TestARouteThatIsNotUnderstoodIsNotSwept(t *testing.T) {
+	sink := sourcetest.NewSink()
+	dial := start(t, sink, "")
+	connection := dial()
+	addAll(t, connection, prefixes(20))
+	await(t, sink, "complete")
+	connection.Close()
+	await(t, sink, "lost")
+	connection = dial()
+	wrong := nl.NewAttributeEncoder()
+	wrong.Bytes(unix.RTA_DST, netip.MustParseAddr("2001:db8:1::").AsSlice())
+	wrong.Bytes(unix.RTA_GATEWAY, []byte{1, 2, 3})
+	send(t, connection, frame(route(unix.RTM_NEWROUTE, "2001:db8::/48", unix.RT_TABLE_MAIN, "", 5),
+		message(unix.RTM_NEWROUTE, []byte{unix.AF_INET6, 48, 0, 0, unix.RT_TABLE_MAIN, unix.RTPROT_BGP, 0, unix.RTN_UNICAST, 0, 0, 0, 0}, wrong)))
+	addAll(t, connection, prefixes(20)[2:])
+	await(t, sink, "complete")
+	if sink.Len() != 20 {
+		t.Errorf("%d routes, not 20", sink.Len())
+	}
+}
+
 func TestANewConnectionEndsTheOneThatWasLeftOpen(t *testing.T) {
 	sink := sourcetest.NewSink()
 	dial := start(t, sink, "")

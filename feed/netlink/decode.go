@@ -73,6 +73,7 @@ type Link struct {
 
 // Decode returns a *Route, a *NextHop, a *Link, or nil for a message of another kind.
 // What a message says is checked against its length; unknown attributes are passed over.
+// With an error comes the route without paths if its prefix could be read.
 func Decode(m nl.Message) (any, error) {
 	var result any
 	var err error
@@ -87,7 +88,7 @@ func Decode(m nl.Message) (any, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("netlink message of type %d: %w", m.Header.Type, err)
+		return result, fmt.Errorf("netlink message of type %d: %w", m.Header.Type, err)
 	}
 	return result, nil
 }
@@ -172,13 +173,17 @@ func decodeRoute(m nl.Message) (any, error) {
 			hopAttribute(attributes, &hop)
 		}
 	}
-	if err := attributes.Err(); err != nil {
-		return nil, err
-	}
 	if bits > destination.BitLen() {
-		return nil, fmt.Errorf("a prefix of %d bits", bits)
+		return nil, errors.Join(attributes.Err(), fmt.Errorf("a prefix of %d bits", bits))
 	}
 	route.Prefix = netip.PrefixFrom(destination, bits).Masked()
+	if err := attributes.Err(); err != nil {
+		if destination.IsUnspecified() && bits > 0 {
+			return nil, err // the prefix was not read
+		}
+		route.Hops, route.GroupID = nil, 0
+		return route, err
+	}
 	switch route.Type {
 	case unix.RTN_BLACKHOLE, unix.RTN_UNREACHABLE, unix.RTN_PROHIBIT:
 		// The kernel gives such a route of IPv6 the link "lo".

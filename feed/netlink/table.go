@@ -315,7 +315,7 @@ func (t *Table) forget(n *NextHop) {
 const maxDepth = 4
 
 // Changes returns the routes of the prefixes that changed, and forgets that they did. A
-// route whose object is not known is not among them: its old answer stays.
+// route whose object is not known keeps its old answer.
 func (t *Table) Changes() []source.Route {
 	if len(t.moved) > 0 {
 		t.touchUsers()
@@ -375,6 +375,7 @@ func (t *Table) resolve(prefixes map[netip.Prefix]struct{}) []source.Route {
 		}
 		if len(ways) == 0 {
 			t.waiting[prefix] = struct{}{}
+			result = append(result, source.Route{Prefix: prefix, Keep: true})
 			continue
 		}
 		result = append(result, source.Route{Prefix: prefix, Paths: ways})

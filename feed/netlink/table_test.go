@@ -40,6 +40,9 @@ func text(routes []source.Route) string {
 	var lines []string
 	for _, r := range routes {
 		line := r.Prefix.String()
+		if r.Keep {
+			line += " stays"
+		}
 		var ways []string
 		for _, way := range r.Paths {
 			name := way.Gateway.String()
@@ -138,9 +141,9 @@ func TestARouteWaitsForItsObjectAndKeepsItsAnswer(t *testing.T) {
 	table.Route(newRoute("2001:db8::/32", 20, via("fe80::a")))
 	table.Changes()
 	table.Route(newGroupRoute("2001:db8::/32", 7))
-	expect(t, table, "")
+	expect(t, table, "2001:db8::/32 stays")
 	table.NextHop(&NextHop{ID: 7, Group: []Member{{8, 1}}})
-	expect(t, table, "")
+	expect(t, table, "2001:db8::/32 stays")
 	if table.Waiting() != 1 {
 		t.Errorf("%d routes wait, not 1", table.Waiting())
 	}
@@ -167,7 +170,7 @@ func TestACircleOfGroupsEnds(t *testing.T) {
 	table.NextHop(&NextHop{ID: 1, Group: []Member{{2, 1}, {2, 1}}})
 	table.NextHop(&NextHop{ID: 2, Group: []Member{{1, 1}, {1, 1}}})
 	table.Route(newGroupRoute("2001:db8::/32", 1))
-	expect(t, table, "")
+	expect(t, table, "2001:db8::/32 stays")
 	if table.Waiting() != 1 {
 		t.Errorf("%d routes wait, not 1", table.Waiting())
 	}

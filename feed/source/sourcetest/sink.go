@@ -69,7 +69,11 @@ func (s *Sink) Apply(session string, routes []source.Route) {
 		if !r.Prefix.IsValid() || r.Prefix != r.Prefix.Masked() {
 			panic(fmt.Sprintf("a prefix that is not valid: %v", r.Prefix))
 		}
-		if len(r.Paths) > 0 {
+		if old, ok := s.routes[r.Prefix]; r.Keep {
+			if ok {
+				s.routes[r.Prefix] = owned{session, old.paths, true}
+			}
+		} else if len(r.Paths) > 0 {
 			s.routes[r.Prefix] = owned{session, slices.Clone(r.Paths), true}
 		} else if old, ok := s.routes[r.Prefix]; ok && old.session == session && s.sessions[session] != "lost" {
 			delete(s.routes, r.Prefix)

@@ -74,6 +74,22 @@ func (s *speaker) read() (*oc.BgpConfigSet, error) {
 	if err != nil {
 		return nil, fmt.Errorf("GoBGP's configuration %s: %w", s.File, err)
 	}
+	// GoBGP tells no best paths of these: all routes would go at End-of-RIB.
+	if set.Global.RouteSelectionOptions.Config.DisableBestPathSelection {
+		return nil, fmt.Errorf("GoBGP's configuration %s: disable-best-path-selection leaves no routes to tell", s.File)
+	}
+	for _, group := range set.PeerGroups {
+		if group.RouteServer.Config.RouteServerClient {
+			return nil, fmt.Errorf("GoBGP's configuration %s: peer group %s: routes of a route-server-client are in no table that is told",
+				s.File, group.Config.PeerGroupName)
+		}
+	}
+	for _, neighbor := range set.Neighbors {
+		if neighbor.RouteServer.Config.RouteServerClient {
+			return nil, fmt.Errorf("GoBGP's configuration %s: neighbor %s: routes of a route-server-client are in no table that is told",
+				s.File, neighbor.State.NeighborAddress)
+		}
+	}
 	for i := range set.Neighbors {
 		hurry(&set.Neighbors[i].Timers.Config)
 	}

@@ -293,6 +293,13 @@ func TestWhatGoBGPRefusesIsRefused(t *testing.T) {
 		"":                        "file",
 		"file: /nonexistent.toml": "nonexistent",
 		"file: " + write(t, "wrong.toml", "[global.config]\n as = \"x\"\n"): "wrong.toml",
+		// GoBGP tells no best paths of these.
+		"file: " + write(t, "best.toml", global(65001, "127.0.0.1", -1)+
+			"[global.route-selection-options.config]\n disable-best-path-selection = true\n"): "disable-best-path-selection",
+		"file: " + write(t, "server.toml", global(65001, "127.0.0.1", -1)+neighbor("127.0.0.1", "127.0.0.2", 65002, 0, true, true)+
+			"  [neighbors.route-server.config]\n    route-server-client = true\n"): "route-server-client",
+		"file: " + write(t, "group.toml", global(65001, "127.0.0.1", -1)+
+			"[[peer-groups]]\n[peer-groups.config]\npeer-group-name = \"all\"\n[peer-groups.route-server.config]\nroute-server-client = true\n"): "route-server-client",
 	} {
 		if _, err := New(sourcetest.Options(t, section)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", section, err)

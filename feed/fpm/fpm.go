@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"sync"
 	"time"
 
 	nl "github.com/mdlayher/netlink"
@@ -67,6 +68,12 @@ func New(options source.Options) (source.Source, error) {
 	if f.Quiet < time.Second/10 || f.Share < 0 || f.Share > 1 || f.MinRoutes < 0 || f.Audit < 0 {
 		return nil, errors.New("quiet is at least 100ms, share is from 0 to 1, and nothing is negative")
 	}
+	if f.Audit > 0 && f.Audit < 3*f.Quiet {
+		return nil, fmt.Errorf("audit is at least three times quiet, %v: no session would tell all before", 3*f.Quiet)
+	}
+	if f.Table == 0 {
+		return nil, errors.New("table is not 0, which is no table")
+	}
 	protocols, err := netlink.ParseProtocols(f.Protocols)
 	if err != nil {
 		return nil, err
@@ -91,8 +98,8 @@ func New(options source.Options) (source.Source, error) {
 	return f, nil
 }
 
-// Run takes one connection at a time: a new one ends the one before it, which zebra
-// left half open.
+// Run takes one connection at a time: a new one with a frame ends the one before it, which
+// zebra left half open.
 func (f *fpm) Run(ctx context.Context, sink source.Sink) error {
 	var config net.ListenConfig
 	listener, err := config.Listen(ctx, "tcp", f.Listen)
@@ -103,31 +110,95 @@ func (f *fpm) Run(ctx context.Context, sink source.Sink) error {
 }
 
 func (f *fpm) serve(ctx context.Context, sink source.Sink, listener net.Listener) error {
+	var running sync.WaitGroup
+	defer running.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stop := context.AfterFunc(ctx, func() { listener.Close() })
-	defer stop()
+	context.AfterFunc(ctx, func() { listener.Close() })
 	sink.Lost("")
+	greeted := make(chan greeting)
+	failed := make(chan error, 1)
+	running.Add(1)
+	go func() {
+		defer running.Done()
+		failed <- f.accept(ctx, listener, greeted)
+	}()
 	endLast := func() {}
 	defer func() { endLast() }()
 	for {
-		connection, err := listener.Accept()
-		if err != nil {
+		select {
+		case err := <-failed:
 			if ctx.Err() != nil {
 				return nil
 			}
 			return err
+		case g := <-greeted:
+			endLast()
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				f.follow(ctx, sink, g)
+			}()
+			endLast = func() {
+				g.connection.Close()
+				<-done
+			}
 		}
-		endLast()
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			f.follow(ctx, sink, connection)
-		}()
-		endLast = func() {
+	}
+}
+
+// greeting is a connection whose first frame has begun.
+type greeting struct {
+	connection net.Conn
+	reader     *bufio.Reader
+}
+
+const (
+	// Anything may connect. zebra tells its routes at once.
+	greetingTime = time.Minute
+	maxGreetings = 16
+)
+
+// accept passes on the connections that greet, until the listener ends.
+func (f *fpm) accept(ctx context.Context, listener net.Listener, greeted chan<- greeting) error {
+	var running sync.WaitGroup
+	defer running.Wait()
+	room := make(chan struct{}, maxGreetings)
+	for {
+		connection, err := listener.Accept()
+		if err != nil {
+			return err
+		}
+		select {
+		case room <- struct{}{}:
+		default:
 			connection.Close()
-			<-done
+			continue
 		}
+		running.Add(1)
+		go func() {
+			defer running.Done()
+			defer func() { <-room }()
+			stop := context.AfterFunc(ctx, func() { connection.Close() })
+			defer stop()
+			connection.SetReadDeadline(time.Now().Add(greetingTime))
+			g := greeting{connection, bufio.NewReaderSize(connection, 1<<20)}
+			head, err := g.reader.Peek(headLength)
+			if err == nil {
+				_, err = frameLength(head)
+			}
+			if err != nil {
+				f.Log.Warn("a connection is not zebra's", "address", connection.RemoteAddr().String(), "error", err)
+				connection.Close()
+				return
+			}
+			connection.SetReadDeadline(time.Time{})
+			select {
+			case greeted <- g:
+			case <-ctx.Done():
+				connection.Close()
+			}
+		}()
 	}
 }
 
@@ -139,7 +210,8 @@ type session struct {
 	malformed error // the last
 }
 
-func (f *fpm) follow(ctx context.Context, sink source.Sink, connection net.Conn) {
+func (f *fpm) follow(ctx context.Context, sink source.Sink, g greeting) {
+	connection := g.connection
 	defer connection.Close()
 	stop := context.AfterFunc(ctx, func() { connection.Close() })
 	defer stop()
@@ -162,26 +234,36 @@ func (f *fpm) follow(ctx context.Context, sink source.Sink, connection net.Conn)
 		audit := time.AfterFunc(f.Audit, func() { connection.Close() })
 		defer audit.Stop()
 	}
-	err := s.read(connection)
+	err := s.read(g.reader)
 	close(done)
 	<-finished
 	sink.Lost("")
 	f.Log.Warn("zebra's connection ended", "error", err)
 }
 
-// read takes frames: two bytes of version and kind, the length with these four bytes, and
-// netlink messages. A frame is one transaction.
-func (s *session) read(connection net.Conn) error {
-	reader := bufio.NewReaderSize(connection, 1<<20)
-	var head [4]byte
+const headLength = 4
+
+// frameLength is what the head of a frame says: two bytes of version and kind, and the
+// length with the head.
+func frameLength(head []byte) (int, error) {
+	length := int(binary.BigEndian.Uint16(head[2:]))
+	if head[0] != 1 || head[1] != 1 || length < len(head) {
+		return 0, fmt.Errorf("a frame that starts with % x: not version 1 with netlink messages", head)
+	}
+	return length, nil
+}
+
+// read takes frames: a head, and netlink messages. A frame is one transaction.
+func (s *session) read(reader io.Reader) error {
+	var head [headLength]byte
 	body := make([]byte, 1<<16)
 	for {
 		if _, err := io.ReadFull(reader, head[:]); err != nil {
 			return err
 		}
-		length := int(binary.BigEndian.Uint16(head[2:]))
-		if head[0] != 1 || head[1] != 1 || length < len(head) {
-			return fmt.Errorf("a frame that starts with % x: not version 1 with netlink messages", head)
+		length, err := frameLength(head[:])
+		if err != nil {
+			return err
 		}
 		frame := body[:length-len(head)]
 		if _, err := io.ReadFull(reader, frame); err != nil {

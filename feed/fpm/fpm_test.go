@@ -135,7 +135,6 @@ func TestARedialChangesAndSweepsNothing(t *testing.T) {
 	dial := start(t, sink, "")
 	for range 3 {
 		connection := dial()
-		await(t, sink, "begun")
 		addAll(t, connection, prefixes(10))
 		await(t, sink, "complete")
 		connection.Close()
@@ -269,11 +268,33 @@ func TestANewConnectionEndsTheOneThatWasLeftOpen(t *testing.T) {
 	await(t, sink, "complete")
 }
 
+func TestAConnectionThatIsNotZebraEndsNothing(t *testing.T) {
+	sink := sourcetest.NewSink()
+	dial := start(t, sink, "")
+	zebra := dial()
+	addAll(t, zebra, prefixes(3))
+	await(t, sink, "complete")
+	dial() // says nothing
+	wrong := dial()
+	send(t, wrong, []byte("GET / HTTP/1.1\r\n\r\n"))
+	wrong.SetReadDeadline(time.Now().Add(5 * time.Second))
+	if _, err := wrong.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("the wrong connection is open: %v", err)
+	}
+	addAll(t, zebra, prefixes(4))
+	sourcetest.Within(t, 5*time.Second, "zebra is followed", func() bool { return sink.Len() == 4 })
+	if got := strings.Join(sink.Events(), ", "); got != "lost, begun, complete" {
+		t.Error(got)
+	}
+}
+
 func TestConfigurationsThatMakeNoSenseAreRefused(t *testing.T) {
 	for section, want := range map[string]string{
 		"listen: nowhere":          "listen",
 		"share: 2":                 "share",
 		"quiet: 0s":                "quiet",
+		"audit: 29s":               "audit",
+		"table: 0":                 "table",
 		"protocols: [bgp, banana]": "banana",
 		"lisen: x":                 "lisen",
 	} {

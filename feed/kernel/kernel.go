@@ -263,8 +263,10 @@ func (f *follower) dump(ctx context.Context) (whole bool, err error) {
 	if f.missed || !drained || f.reason == overrun {
 		return false, nil
 	}
-	if f.reason == contradiction {
+	if f.reason == contradiction && f.table.Doubts == 0 {
 		f.reason = ""
+	} else if f.table.Doubts > 0 {
+		f.need(contradiction)
 	}
 	f.sink.Complete("")
 	return true, nil
@@ -343,6 +345,7 @@ func (f *follower) receive(ctx context.Context, until time.Time) error {
 
 func (f *follower) takeDumped(m nl.Message) {
 	f.missed = f.missed || m.Header.Flags&nl.DumpInterrupted != 0
+	m.Header.Flags |= nl.Append // a dump is in the order in which routes count
 	f.take(m)
 }
 

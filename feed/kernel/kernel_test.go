@@ -64,6 +64,10 @@ func TestARoutingTableIsFollowed(t *testing.T) {
 	for _, step := range []struct{ command, prefix, want string }{
 		{"route add 198.51.100.0/24 via 192.0.2.9 metric 100", "198.51.100.0/24", "192.0.2.2%v0"},
 		{"route del 198.51.100.0/24 via 192.0.2.2", "198.51.100.0/24", "192.0.2.9%v0"},
+		{"route prepend 198.51.100.0/24 via 192.0.2.7 metric 100", "198.51.100.0/24", "192.0.2.7%v0"},
+		{"route append 198.51.100.0/24 via 192.0.2.8 metric 100", "198.51.100.0/24", "192.0.2.7%v0"},
+		{"route del 198.51.100.0/24 via 192.0.2.7 metric 100", "198.51.100.0/24", "192.0.2.9%v0"},
+		{"route del 198.51.100.0/24 via 192.0.2.8 metric 100", "198.51.100.0/24", "192.0.2.9%v0"},
 		{"route replace 198.51.100.0/24 metric 100 nexthop via 192.0.2.4 weight 3 nexthop via 192.0.2.5", "198.51.100.0/24", "192.0.2.4%v0*3 192.0.2.5%v0"},
 		{"route add blackhole 203.0.113.0/24", "203.0.113.0/24", "blackhole"},
 		{"-6 route add 2001:db8:a::/48 via fe80::1 dev v0", "2001:db8:a::/48", "fe80::1%v0"},

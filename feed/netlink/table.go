@@ -41,6 +41,9 @@ type Table struct {
 	waiting map[netip.Prefix]struct{} // for an object that is not known
 	// Untaken counts routes of no table and of one that is known to be another one's.
 	Untaken int
+	// Doubts counts messages that mean something else if the table has them already, as
+	// after a dump.
+	Doubts int
 }
 
 // alternative is one of the routes of a prefix, in the order in which they are
@@ -111,6 +114,7 @@ func (t *Table) Route(r *Route) bool {
 		}
 		return true
 	}
+	known := true
 	switch r.Type {
 	case unix.RTN_UNICAST, unix.RTN_BLACKHOLE, unix.RTN_UNREACHABLE, unix.RTN_PROHIBIT:
 	case unix.RTN_UNSPEC:
@@ -118,25 +122,34 @@ func (t *Table) Route(r *Route) bool {
 			return true
 		}
 	default:
-		return true
+		known = false
 	}
+	taken := known && t.counts(r.Protocol)
+	// A route that does not count takes the place of one that did.
 	if t.rules.OnePerPrefix {
-		// A route that does not count took the place of one that did.
-		t.set(r.Prefix, nil)
-		if !r.Delete && t.counts(r.Protocol) {
+		if known || !r.Delete { // FRR says no protocol of an end
+			t.set(r.Prefix, nil)
+		}
+		if taken && !r.Delete {
 			t.set(r.Prefix, []alternative{newAlternative(r)})
 		}
 		return true
 	}
-	if !t.counts(r.Protocol) {
+	all := t.alternatives(r.Prefix)
+	if !taken {
+		if r.Replace && !r.Delete {
+			t.set(r.Prefix, slices.DeleteFunc(all, func(a alternative) bool { return a.metric == r.Metric }))
+		}
 		return true
 	}
-	all := t.alternatives(r.Prefix)
-	var fits bool
+	fits, exact := true, true
 	if r.Delete {
-		all, fits = without(all, r)
+		all, fits, exact = without(all, r)
 	} else {
-		all, fits = with(all, r), true
+		all, exact = with(all, r)
+	}
+	if !exact {
+		t.Doubts++
 	}
 	t.set(r.Prefix, all)
 	return fits
@@ -158,15 +171,18 @@ func newAlternative(r *Route) alternative {
 }
 
 // with adds a route to those of its prefix. One of IPv6 joins its equals: the kernel
-// tells a further path alone or all paths anew.
-func with(all []alternative, r *Route) []alternative {
+// tells a further path alone or all paths anew. One of IPv4 comes first of its metric,
+// unless it says otherwise: exact is false then if there are others.
+func with(all []alternative, r *Route) (left []alternative, exact bool) {
 	added := newAlternative(r)
 	if r.Replace {
 		if r.Prefix.Addr().Is6() {
 			all = slices.DeleteFunc(all, func(a alternative) bool { return a.metric == r.Metric })
 		} else if i := slices.IndexFunc(all, func(a alternative) bool { return a.metric == r.Metric }); i >= 0 {
 			all[i] = added
-			return all
+			// A message that is told again finds its own route behind.
+			rest := slices.DeleteFunc(all[i+1:], func(a alternative) bool { return a == added })
+			return all[:i+1+len(rest)], true
 		}
 	}
 	for i, a := range all {
@@ -174,7 +190,7 @@ func with(all []alternative, r *Route) []alternative {
 			continue
 		}
 		if a == added {
-			return all
+			return all, true
 		}
 		if r.Prefix.Addr().Is6() && a.group == 0 && added.group == 0 {
 			hops := a.hops.slice()
@@ -186,45 +202,51 @@ func with(all []alternative, r *Route) []alternative {
 				}
 			}
 			all[i].hops = makePaths(hops)
-			return all
-		}
-	}
-	end := slices.IndexFunc(all, func(a alternative) bool { return a.metric > r.Metric })
-	if end < 0 {
-		end = len(all)
-	}
-	return slices.Insert(all, end, added)
-}
-
-// without takes a route away, or those of its paths that the message names.
-func without(all []alternative, r *Route) ([]alternative, bool) {
-	gone := newAlternative(r)
-	at := slices.Index(all, gone)
-	for i, a := range all {
-		if at < 0 && a.metric == r.Metric {
-			at = i
-		}
-	}
-	if at < 0 {
-		return all, false
-	}
-	if r.Prefix.Addr().Is6() && all[at].group == 0 && gone.group == 0 && len(r.Hops) > 0 {
-		left := all[at].hops.slice()
-		before := len(left)
-		for _, hop := range r.Hops {
-			if j := indexOf(left, hop); j >= 0 {
-				left = slices.Delete(left, j, j+1)
-			}
-		}
-		if len(left) == before {
-			return all, false
-		}
-		if len(left) > 0 {
-			all[at].hops = makePaths(left)
 			return all, true
 		}
 	}
-	return slices.Delete(all, at, at+1), true
+	first := r.Prefix.Addr().Is4() && !r.Append
+	at := slices.IndexFunc(all, func(a alternative) bool {
+		return a.metric > r.Metric || first && a.metric == r.Metric
+	})
+	if at < 0 {
+		at = len(all)
+	}
+	exact = at == len(all) || all[at].metric != r.Metric
+	return slices.Insert(all, at, added), exact
+}
+
+// without takes a route away, or those of its paths that the message names. fits is false
+// if it is not there, and exact if another one of its metric is.
+func without(all []alternative, r *Route) (left []alternative, fits, exact bool) {
+	gone := newAlternative(r)
+	at := slices.Index(all, gone)
+	if at < 0 {
+		at = slices.IndexFunc(all, func(a alternative) bool { return a.metric == r.Metric })
+		if at < 0 {
+			return all, false, true
+		}
+		if r.Prefix.Addr().Is4() && (gone.group != 0 || len(r.Hops) > 0) {
+			return all, false, false
+		}
+	}
+	if r.Prefix.Addr().Is6() && all[at].group == 0 && gone.group == 0 && len(r.Hops) > 0 {
+		hops := all[at].hops.slice()
+		before := len(hops)
+		for _, hop := range r.Hops {
+			if j := indexOf(hops, hop); j >= 0 {
+				hops = slices.Delete(hops, j, j+1)
+			}
+		}
+		if len(hops) == before {
+			return all, false, false
+		}
+		if len(hops) > 0 {
+			all[at].hops = makePaths(hops)
+			return all, true, true
+		}
+	}
+	return slices.Delete(all, at, at+1), true, true
 }
 
 // indexOf finds a path; its weight is not part of what it is.

@@ -120,7 +120,7 @@ func TestWhatIsNotAskedForDoesNotCount(t *testing.T) {
 		func(r *Route) { r.Selective = true },
 		func(r *Route) { r.Table = 1000 },
 		func(r *Route) { r.Table, r.Delete = 0, true },
-		func(r *Route) { r.Type = unix.RTN_LOCAL },
+		func(r *Route) { r.Type, r.Delete = unix.RTN_LOCAL, true },
 	} {
 		r := newRoute("2001:db8::/32", 20, via("fe80::b"))
 		change(r)
@@ -130,10 +130,60 @@ func TestWhatIsNotAskedForDoesNotCount(t *testing.T) {
 	if table.Untaken != 1 {
 		t.Errorf("%d routes of table 0, not 1", table.Untaken)
 	}
-	connected := newRoute("2001:db8::/32", 0, Hop{Link: 3, Weight: 1})
-	connected.Protocol = unix.RTPROT_KERNEL
-	table.Route(connected)
-	expect(t, table, "2001:db8::/32") // it took the place of the other
+}
+
+func TestARouteThatDoesNotCountTakesThePlaceOfOneThatDoes(t *testing.T) {
+	for _, one := range []bool{false, true} {
+		for _, change := range []func(*Route){
+			func(r *Route) { r.Protocol = unix.RTPROT_KERNEL },
+			func(r *Route) { r.Type = unix.RTN_LOCAL },
+			func(r *Route) { r.Type = unix.RTN_THROW },
+		} {
+			table := NewTable(Rules{Table: unix.RT_TABLE_MAIN, OnePerPrefix: one}, linkName)
+			table.Route(newRoute("192.0.2.0/24", 20, via("198.51.100.1")))
+			table.Changes()
+			r := newRoute("192.0.2.0/24", 20, via("198.51.100.2"))
+			r.Replace = !one
+			change(r)
+			table.Route(r)
+			expect(t, table, "192.0.2.0/24")
+		}
+	}
+}
+
+func TestRoutesOfIPv4AreInTheOrderOfTheKernel(t *testing.T) {
+	table := NewTable(Rules{Table: unix.RT_TABLE_MAIN}, linkName)
+	a, b, c := newRoute("192.0.2.0/24", 20, via("198.51.100.1")), newRoute("192.0.2.0/24", 20, via("198.51.100.2")), newRoute("192.0.2.0/24", 20, via("198.51.100.3"))
+	table.Route(a)
+	b.Append = true
+	table.Route(b)
+	expect(t, table, "192.0.2.0/24 198.51.100.1")
+	if table.Doubts != 0 {
+		t.Errorf("%d doubts of what is clear", table.Doubts)
+	}
+	table.Route(c) // ip route prepend
+	expect(t, table, "192.0.2.0/24 198.51.100.3")
+	// The end of one that is not there is not that of another.
+	if table.Route(gone(newRoute("192.0.2.0/24", 20, via("198.51.100.4")))) || table.Doubts != 2 {
+		t.Errorf("%d doubts, not 2", table.Doubts)
+	}
+	expect(t, table, "192.0.2.0/24 198.51.100.3")
+}
+
+// A dump has the last of three states, and is followed by the events of all.
+func TestEventsThatADumpHasLeaveNoGhost(t *testing.T) {
+	table := NewTable(Rules{Table: unix.RT_TABLE_MAIN}, linkName)
+	first, last := newRoute("192.0.2.0/24", 20, via("198.51.100.1")), newRoute("192.0.2.0/24", 20, via("198.51.100.2"))
+	table.Route(last)
+	table.Route(first)
+	if table.Doubts != 1 {
+		t.Errorf("%d doubts, not 1", table.Doubts)
+	}
+	last.Replace = true
+	table.Route(last)
+	expect(t, table, "192.0.2.0/24 198.51.100.2")
+	table.Route(gone(last))
+	expect(t, table, "192.0.2.0/24")
 }
 
 func TestARouteWaitsForItsObjectAndKeepsItsAnswer(t *testing.T) {

@@ -42,6 +42,7 @@ type speaker struct {
 	established prometheus.Gauge
 	lost        prometheus.Counter
 	refused     prometheus.Counter
+	nowhere     prometheus.Counter
 }
 
 // New makes the source. It reads GoBGP's file, and refuses what GoBGP refuses.
@@ -62,7 +63,9 @@ func New(options source.Options) (source.Source, error) {
 		Name: "planb_feed_bgp_lost_sessions_total", Help: "Sessions that ended."})
 	s.refused = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "planb_feed_bgp_sweeps_refused_total", Help: "Times that a peer without End-of-RIB was quiet before enough routes were told again."})
-	options.Metrics.MustRegister(s.established, s.lost, s.refused)
+	s.nowhere = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "planb_feed_bgp_paths_refused_total", Help: "Paths of peers that name no next hop."})
+	options.Metrics.MustRegister(s.established, s.lost, s.refused, s.nowhere)
 	return s, nil
 }
 
@@ -150,8 +153,9 @@ func (s *speaker) Run(ctx context.Context, sink source.Sink) error {
 // families are the two whose routes count.
 var families = []bgp.Family{bgp.RF_IPv4_UC, bgp.RF_IPv6_UC}
 
-// gateway is the next hop of a path.
-func gateway(path *apiutil.Path) netip.Addr {
+// gateway is the next hop of a path: that of MP_REACH_NLRI if there is one, beside which
+// NEXT_HOP is of other prefixes. Not valid if there is none.
+func gateway(path *apiutil.Path) (result netip.Addr) {
 	for _, attribute := range path.Attrs {
 		switch attribute := attribute.(type) {
 		case *bgp.PathAttributeMpReachNLRI:
@@ -160,10 +164,10 @@ func gateway(path *apiutil.Path) netip.Addr {
 			}
 			return attribute.Nexthop.Unmap()
 		case *bgp.PathAttributeNextHop:
-			return attribute.Value
+			result = attribute.Value
 		}
 	}
-	return netip.Addr{}
+	return result
 }
 
 // prefix is that of a path of the two families; false for others.

@@ -231,6 +231,25 @@ func TestALinkLocalNextHopIsOnThePeersInterface(t *testing.T) {
 	}
 }
 
+func TestTheNextHopIsThatOfTheFamily(t *testing.T) {
+	w, sink := newTestWatch(t, false)
+	both := event("2001:db8::a", "2001:db8::/32", "2001:db8::1", 0)
+	other, _ := bgp.NewPathAttributeNextHop(netip.MustParseAddr("192.0.2.1"))
+	both.Attrs = append([]bgp.PathAttributeInterface{other}, both.Attrs...)
+	w.take(both)
+	if got := sink.Text("2001:db8::/32"); got != "2001:db8::1" {
+		t.Error(got)
+	}
+	// Without one, a link-local peer is it, and another peer is refused.
+	w.take(event("fe80::1%eth7", "2001:db8:1::/48", "::", 0), event("2001:db8::a", "2001:db8:2::/48", "::", 0),
+		event("::", "2001:db8:3::/48", "::", 0))
+	for prefix, want := range map[string]string{"2001:db8:1::/48": "fe80::1%eth7", "2001:db8:2::/48": "", "2001:db8:3::/48": "local"} {
+		if got := sink.Text(prefix); got != want {
+			t.Errorf("%s: %q, not %q", prefix, got, want)
+		}
+	}
+}
+
 func TestAStalePathDoesNotStandBesideAFreshOne(t *testing.T) {
 	w, sink := newTestWatch(t, true)
 	w.take(event("2001:db8::a", "2001:db8::/32", "2001:db8::1", 0, uint32(bgp.COMMUNITY_LLGR_STALE)))

@@ -161,7 +161,11 @@ func (w *watch) best(paths []*apiutil.Path) {
 		}
 		all = slices.DeleteFunc(all, func(other path) bool { return other.peer == from && other.id == p.RemoteID })
 		if !p.Withdrawal {
-			all = append(all, path{from, p.RemoteID, from.round, isStale(p), w.way(p, from)})
+			if way := w.way(p, from); way != nil {
+				all = append(all, path{from, p.RemoteID, from.round, isStale(p), way})
+			} else {
+				w.s.nowhere.Inc()
+			}
 		}
 		if len(all) == 0 {
 			if had {
@@ -221,14 +225,21 @@ func (r route) owner() *peer {
 	return r.fresh()[0].peer
 }
 
-// way is the path as the sink takes it; equal ones are one object.
+// way is the path as the sink takes it; equal ones are one object. Nil if it says no next
+// hop and is not of GoBGP itself.
 func (w *watch) way(p *apiutil.Path, from *peer) *source.NextHop {
 	address := gateway(p)
+	if !address.IsValid() || address.IsUnspecified() {
+		address = netip.Addr{}
+		if from != w.local {
+			if !p.PeerAddress.IsLinkLocalUnicast() {
+				return nil
+			}
+			address = p.PeerAddress
+		}
+	}
 	if address.IsLinkLocalUnicast() && address.Zone() == "" {
 		address = address.WithZone(from.zone)
-	}
-	if address.IsValid() && address.IsUnspecified() {
-		address = netip.Addr{}
 	}
 	way := source.NextHop{Gateway: address}
 	if way.Gateway == (netip.Addr{}) {

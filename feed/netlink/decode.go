@@ -218,8 +218,10 @@ func hopAttribute(attributes *nl.AttributeDecoder, hop *Hop) {
 	}
 }
 
+// multipath reads RTA_MULTIPATH. Paths over links that are down do not count while there
+// is another.
 func multipath(b []byte) ([]Hop, error) {
-	var hops []Hop
+	var hops, dead []Hop
 	for len(b) > 0 {
 		if len(b) < unix.SizeofRtNexthop {
 			return nil, errShort
@@ -228,7 +230,7 @@ func multipath(b []byte) ([]Hop, error) {
 		if length < unix.SizeofRtNexthop || length > len(b) {
 			return nil, fmt.Errorf("a path of %d bytes in %d", length, len(b))
 		}
-		if len(hops) == MaxHops {
+		if len(hops)+len(dead) == MaxHops {
 			return nil, errMany
 		}
 		hop := Hop{Weight: uint32(b[3]) + 1, Link: binary.NativeEndian.Uint32(b[4:])}
@@ -242,8 +244,15 @@ func multipath(b []byte) ([]Hop, error) {
 		if err := attributes.Err(); err != nil {
 			return nil, err
 		}
-		hops = append(hops, hop)
+		if b[2]&unix.RTNH_F_DEAD != 0 {
+			dead = append(dead, hop)
+		} else {
+			hops = append(hops, hop)
+		}
 		b = b[min(len(b), (length+3)&^3):]
+	}
+	if len(hops) == 0 {
+		return dead, nil
 	}
 	return hops, nil
 }

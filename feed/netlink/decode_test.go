@@ -112,6 +112,17 @@ func TestMessagesAreDecoded(t *testing.T) {
 	}
 }
 
+func TestADeadPathDoesNotCountBesideALiveOne(t *testing.T) {
+	a, b := nextHopBytes(1, 2, "198.51.100.1"), nextHopBytes(1, 3, "198.51.100.2")
+	a[2] = unix.RTNH_F_DEAD
+	if hops, err := multipath(append(a, b...)); err != nil || len(hops) != 1 || hops[0].Link != 3 {
+		t.Errorf("%v, %v", hops, err)
+	}
+	if hops, err := multipath(a); err != nil || len(hops) != 1 {
+		t.Errorf("%v, %v", hops, err)
+	}
+}
+
 // Each length is cut, and each byte of a length is made wrong: nothing reads past
 // the end, which would panic.
 func TestMessagesThatAreCutAreRefusedOrShorter(t *testing.T) {

@@ -206,6 +206,7 @@ func (f *fpm) accept(ctx context.Context, listener net.Listener, greeted chan<- 
 type session struct {
 	f         *fpm
 	sink      source.Sink
+	mu        sync.Mutex // of what follows
 	table     *netlink.Table
 	malformed error // the last
 }
@@ -230,6 +231,11 @@ func (f *fpm) follow(ctx context.Context, sink source.Sink, g greeting) {
 			sink.Complete("")
 		}
 	}()
+	named := make(chan struct{})
+	go func() {
+		defer close(named)
+		s.tellNames(done)
+	}()
 	if f.Audit > 0 {
 		audit := time.AfterFunc(f.Audit, func() { connection.Close() })
 		defer audit.Stop()
@@ -237,6 +243,7 @@ func (f *fpm) follow(ctx context.Context, sink source.Sink, g greeting) {
 	err := s.read(g.reader)
 	close(done)
 	<-finished
+	<-named
 	sink.Lost("")
 	f.Log.Warn("zebra's connection ended", "error", err)
 }
@@ -270,10 +277,31 @@ func (s *session) read(reader io.Reader) error {
 			return err
 		}
 		s.f.frames.Inc()
-		if err := netlink.Split(frame, s.take); err != nil {
+		s.mu.Lock()
+		if err = netlink.Split(frame, s.take); err == nil {
+			s.tell()
+		}
+		s.mu.Unlock()
+		if err != nil {
 			return err
 		}
-		s.tell()
+	}
+}
+
+// tellNames tells routes anew whose interfaces had no name: FRR may know an interface
+// before LinkNames asks again.
+func (s *session) tellNames(done <-chan struct{}) {
+	ticker := time.NewTicker(time.Second)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-done:
+			return
+		case <-ticker.C:
+			s.mu.Lock()
+			s.tell()
+			s.mu.Unlock()
+		}
 	}
 }
 

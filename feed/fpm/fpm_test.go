@@ -268,6 +268,21 @@ func TestANewConnectionEndsTheOneThatWasLeftOpen(t *testing.T) {
 	await(t, sink, "complete")
 }
 
+func TestAnInterfaceThatComesLaterIsNamed(t *testing.T) {
+	if !sourcetest.InNamespace(t) {
+		return
+	}
+	sink := sourcetest.NewSink()
+	encoder := nl.NewAttributeEncoder()
+	encoder.Bytes(unix.RTA_DST, netip.MustParseAddr("2001:db8::").AsSlice())
+	encoder.Uint32(unix.RTA_OIF, 77)
+	send(t, start(t, sink, "")(), frame(message(unix.RTM_NEWROUTE,
+		[]byte{unix.AF_INET6, 32, 0, 0, unix.RT_TABLE_MAIN, unix.RTPROT_BGP, 0, unix.RTN_UNICAST, 0, 0, 0, 0}, encoder)))
+	sourcetest.Within(t, 5*time.Second, "the route", func() bool { return sink.Text("2001:db8::/32") == "%if77" })
+	sourcetest.Ip(t, "link add later index 77 type veth peer name other")
+	sourcetest.Within(t, 5*time.Second, "the name", func() bool { return sink.Text("2001:db8::/32") == "%later" })
+}
+
 func TestAConnectionThatIsNotZebraEndsNothing(t *testing.T) {
 	sink := sourcetest.NewSink()
 	dial := start(t, sink, "")

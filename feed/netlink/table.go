@@ -337,20 +337,12 @@ func (t *Table) forget(n *NextHop) {
 const maxDepth = 4
 
 // Changes returns the routes of the prefixes that changed, and forgets that they did. A
-// route whose object is not known keeps its old answer.
+// route whose object is not known keeps its old answer. One by an interface without a name
+// is told with its number, and among the changes again until it has one.
 func (t *Table) Changes() []source.Route {
 	if len(t.moved) > 0 {
 		t.touchUsers()
 	}
-	return t.resolve(t.changed)
-}
-
-// All returns every route, also those that did not change.
-func (t *Table) All() []source.Route {
-	for prefix := range t.routes {
-		t.changed[prefix] = struct{}{}
-	}
-	clear(t.moved)
 	return t.resolve(t.changed)
 }
 
@@ -376,33 +368,40 @@ func (t *Table) touchUsers() {
 func (t *Table) resolve(prefixes map[netip.Prefix]struct{}) []source.Route {
 	result := make([]source.Route, 0, len(prefixes))
 	// Routes of a batch have few different ways; each list is shared.
-	byGroup, byHops := map[uint32][]source.NextHop{}, map[paths][]source.NextHop{}
+	type answer struct {
+		ways  []source.NextHop
+		named bool
+	}
+	byGroup, byHops := map[uint32]answer{}, map[paths]answer{}
 	for prefix := range prefixes {
 		delete(t.waiting, prefix)
 		first, ok := t.routes[prefix]
 		if !ok {
+			delete(prefixes, prefix)
 			result = append(result, source.Route{Prefix: prefix})
 			continue
 		}
-		var ways []source.NextHop
+		var a answer
 		if first.group == 0 {
-			if ways, ok = byHops[first.hops]; !ok {
-				ways = t.ways(first.hops.slice())
-				byHops[first.hops] = ways
+			if a, ok = byHops[first.hops]; !ok {
+				a.ways, a.named = t.ways(first.hops.slice())
+				byHops[first.hops] = a
 			}
-		} else if ways, ok = byGroup[first.group]; !ok {
+		} else if a, ok = byGroup[first.group]; !ok {
 			hops, _ := t.expand(nil, first.group, 1, maxDepth)
-			ways = t.ways(hops)
-			byGroup[first.group] = ways
+			a.ways, a.named = t.ways(hops)
+			byGroup[first.group] = a
 		}
-		if len(ways) == 0 {
+		if a.named {
+			delete(prefixes, prefix)
+		}
+		if len(a.ways) == 0 {
 			t.waiting[prefix] = struct{}{}
 			result = append(result, source.Route{Prefix: prefix, Keep: true})
 			continue
 		}
-		result = append(result, source.Route{Prefix: prefix, Paths: ways})
+		result = append(result, source.Route{Prefix: prefix, Paths: a.ways})
 	}
-	clear(prefixes)
 	return result
 }
 
@@ -426,9 +425,10 @@ func (t *Table) expand(hops []Hop, id, weight uint32, depth int) ([]Hop, bool) {
 	return hops, true
 }
 
-// ways says hops as the sink takes them; equal ones become one with their weights.
-func (t *Table) ways(hops []Hop) []source.NextHop {
-	var result []source.NextHop
+// ways says hops as the sink takes them; equal ones become one with their weights. named
+// is false if an interface has no name.
+func (t *Table) ways(hops []Hop) (result []source.NextHop, named bool) {
+	named = true
 	for _, hop := range hops {
 		way := source.NextHop{Gateway: hop.Gateway}
 		switch {
@@ -436,7 +436,7 @@ func (t *Table) ways(hops []Hop) []source.NextHop {
 			way.Label = "blackhole"
 		case hop.Link != 0:
 			if way.Interface = t.link(hop.Link); way.Interface == "" {
-				way.Interface = fmt.Sprintf("if%d", hop.Link)
+				way.Interface, named = fmt.Sprintf("if%d", hop.Link), false
 			}
 		}
 		at := slices.IndexFunc(result, func(other source.NextHop) bool {
@@ -448,5 +448,5 @@ func (t *Table) ways(hops []Hop) []source.NextHop {
 		}
 		result[at].Weight += hop.Weight
 	}
-	return result
+	return result, named
 }

@@ -225,3 +225,13 @@ func TestACircleOfGroupsEnds(t *testing.T) {
 		t.Errorf("%d routes wait, not 1", table.Waiting())
 	}
 }
+
+func TestAnInterfaceThatIsNamedLaterIsToldAnew(t *testing.T) {
+	name := ""
+	table := NewTable(Rules{Table: unix.RT_TABLE_MAIN}, func(uint32) string { return name })
+	table.Route(newRoute("2001:db8::/32", 20, Hop{Link: 12, Weight: 1}))
+	expect(t, table, "2001:db8::/32 if12")
+	name = "eth12"
+	expect(t, table, "2001:db8::/32 eth12")
+	expect(t, table, "")
+}

@@ -75,6 +75,31 @@ const (
 
 // Run dumps the table and follows it, again and again when something was missed.
 func (k *kernel) Run(ctx context.Context, sink source.Sink) error {
+	outer := ctx
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	if k.Namespace != "" {
+		known, err := os.Stat(netlink.NamespaceFile(k.Namespace))
+		if err != nil {
+			return err
+		}
+		ticker := time.NewTicker(namespaceTime)
+		defer ticker.Stop()
+		go func() {
+			for {
+				select {
+				case <-ctx.Done():
+					return
+				case <-ticker.C:
+				}
+				if now, err := os.Stat(netlink.NamespaceFile(k.Namespace)); err != nil {
+					cancel(err)
+				} else if !os.SameFile(known, now) {
+					cancel(fmt.Errorf("%w: %s", errOtherNamespace, k.Namespace))
+				}
+			}
+		}()
+	}
 	events, err := netlink.Dial(k.Namespace, false)
 	if err != nil {
 		return err
@@ -96,11 +121,19 @@ func (k *kernel) Run(ctx context.Context, sink source.Sink) error {
 	defer stop()
 	f := &follower{k: k, sink: sink, events: events, requests: requests, reason: atStart}
 	err = f.run(ctx)
-	if ctx.Err() != nil {
+	if outer.Err() != nil {
 		return nil
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
 	return err
 }
+
+// The sockets stay in a namespace that was deleted, where nothing changes any more.
+const namespaceTime = 2 * time.Second
+
+var errOtherNamespace = errors.New("the namespace is another one now")
 
 // Groups of what changes routes: links, addresses, routes, next hops.
 var groups = []uint32{unix.RTNLGRP_LINK, unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV4_ROUTE,

@@ -108,7 +108,7 @@ func TestATableOfANamedNamespace(t *testing.T) {
 	sourcetest.Ip(t, "netns add other", "-n other link set lo up", "-n other link add w0 type veth peer name w1",
 		"-n other link set w0 up", "-n other addr add 192.0.2.1/24 dev w0")
 	sink := sourcetest.NewSink()
-	sourcetest.Run(t, New, "{namespace: other, table: 1000, protocols: [static, 186]}", sink)
+	stop := sourcetest.Run(t, New, "{namespace: other, table: 1000, protocols: [static, 186]}", sink)
 	sourcetest.Within(t, 10*time.Second, "the dump of no table", func() bool { return sink.State("") == "complete" })
 	sourcetest.Ip(t,
 		"-n other route add 10.1.0.0/16 via 192.0.2.2 table 1000",
@@ -119,6 +119,26 @@ func TestATableOfANamedNamespace(t *testing.T) {
 	within(t, sink, "10.5.0.0/16", "192.0.2.2%w0")
 	if got := fmt.Sprint(sink.Prefixes()); got != "[10.4.0.0/16 10.5.0.0/16]" {
 		t.Errorf("%s", got)
+	}
+
+	// It is made anew.
+	s, err := New(sourcetest.Options(t, "namespace: other"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sink = sourcetest.NewSink()
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(t.Context(), sink) }()
+	sourcetest.Within(t, 10*time.Second, "the dump", func() bool { return sink.State("") == "complete" })
+	stop()
+	sourcetest.Ip(t, "netns del other", "netns add other")
+	select {
+	case err := <-ended:
+		if err == nil {
+			t.Error("no error")
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("the old namespace is followed")
 	}
 }
 

@@ -13,16 +13,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Dial opens a socket in a network namespace: "" is the one of this process, a name is
-// one of `ip netns`, a path is that of a file.
+// NamespaceFile is the file of a network namespace: a name is one of `ip netns`, a path is
+// that of a file.
+func NamespaceFile(namespace string) string {
+	if strings.Contains(namespace, "/") {
+		return namespace
+	}
+	return filepath.Join("/run/netns", namespace)
+}
+
+// Dial opens a socket in a network namespace: "" is the one of this process, others are
+// as NamespaceFile takes them.
 func Dial(namespace string, strict bool) (*nl.Conn, error) {
 	// The kernel fills as much of a dump into one message as the reader has room for.
 	config := &nl.Config{Strict: strict, MessageBufferSize: 1 << 16}
 	if namespace != "" {
-		if !strings.Contains(namespace, "/") {
-			namespace = filepath.Join("/run/netns", namespace)
-		}
-		file, err := os.Open(namespace)
+		file, err := os.Open(NamespaceFile(namespace))
 		if err != nil {
 			return nil, err
 		}

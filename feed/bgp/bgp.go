@@ -9,7 +9,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/netip"
+	"strings"
 	"time"
 
 	"github.com/osrg/gobgp/v4/pkg/apiutil"
@@ -54,7 +56,9 @@ func New(options source.Options) (source.Source, error) {
 	if s.Quiet < time.Second/10 || s.Share < 0 || s.Share > 1 {
 		return nil, errors.New("quiet is at least 100ms, and share is from 0 to 1")
 	}
-	if _, err := s.read(); err != nil {
+	if _, err := s.read(); isAbsent(err) {
+		options.Log.Warn("an unnumbered peer is not there yet", "error", err)
+	} else if err != nil {
 		return nil, err
 	}
 	s.established = prometheus.NewGauge(prometheus.GaugeOpts{
@@ -67,6 +71,13 @@ func New(options source.Options) (source.Source, error) {
 		Name: "planb_feed_bgp_paths_refused_total", Help: "Paths of peers that name no next hop."})
 	options.Metrics.MustRegister(s.established, s.lost, s.refused, s.nowhere)
 	return s, nil
+}
+
+// isAbsent says that GoBGP found no interface, or no neighbour on it, for a peer that the
+// file names by its interface. It has no error of its own for that.
+func isAbsent(err error) bool {
+	var noInterface *net.OpError
+	return err != nil && (errors.As(err, &noInterface) || strings.Contains(err.Error(), "link-local neighbor"))
 }
 
 func (s *speaker) read() (*oc.BgpConfigSet, error) {

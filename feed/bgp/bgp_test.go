@@ -325,3 +325,15 @@ func TestWhatGoBGPRefusesIsRefused(t *testing.T) {
 		}
 	}
 }
+
+func TestAnUnnumberedPeerMayComeLater(t *testing.T) {
+	for _, name := range []string{"lo", "nonexistent"} {
+		s, err := New(sourcetest.Options(t, "file: "+write(t, "gobgp.toml", global(65001, "127.0.0.1", -1)+
+			"[[neighbors]]\n[neighbors.config]\npeer-as = 65002\nneighbor-interface = \""+name+"\"\n")))
+		if err != nil {
+			t.Error(err)
+		} else if err := s.Run(t.Context(), sourcetest.NewSink()); !isAbsent(err) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

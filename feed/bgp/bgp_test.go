@@ -212,6 +212,24 @@ func TestAnEarlyEndOfRIBWithdrawsNothing(t *testing.T) {
 	}
 }
 
+func TestAPeerThatLostMostRoutesIsBelievedInTheEnd(t *testing.T) {
+	w, sink := newTestWatch(t, false)
+	for _, count := range []int{20, 1} {
+		w.state(bgp.BGP_FSM_IDLE)
+		w.state(bgp.BGP_FSM_ESTABLISHED)
+		w.take(announcements(count, false)...)
+		w.endOfRIB(netip.MustParseAddr(graceful), bgp.RF_IPv6_UC)
+	}
+	w.take(announcements(20, true)[1:]...)
+	if sink.Len() != 20 {
+		t.Errorf("%d routes at once", sink.Len())
+	}
+	await(t, sink, graceful, "complete")
+	if sink.Len() != 1 {
+		t.Errorf("%d routes, not 1", sink.Len())
+	}
+}
+
 func TestAPeerThatOwesItsEndOfRIBCompletes(t *testing.T) {
 	w, sink := newTestWatch(t, false)
 	w.state(bgp.BGP_FSM_ESTABLISHED)

@@ -88,7 +88,7 @@ func newWatch(s *speaker, sink source.Sink, set *oc.BgpConfigSet) *watch {
 	}
 	sink.Begin(w.local.session)
 	if len(set.DynamicNeighbors) > 0 || s.GRPC != "" {
-		w.awaitQuiet(w.local, s.Quiet) // for peers that are not known yet
+		w.awaitQuiet(w.local, source.Quiet{After: s.Quiet}) // for peers that are not known yet
 	} else {
 		w.complete(w.local)
 	}
@@ -349,14 +349,18 @@ func (w *watch) peerEvent(event *apiutil.WatchEventMessage_PeerEvent) {
 	w.sink.Begin(p.session)
 	if len(p.pending) == 0 || !sendsEndOfRIB(state.RemoteCap) {
 		p.pending = nil
-		w.awaitQuiet(p, w.s.Quiet)
+		w.awaitQuiet(p, source.Quiet{After: w.s.Quiet})
 	} else {
-		w.awaitQuiet(p, endWait*w.s.Quiet)
+		w.awaitQuiet(p, source.Quiet{After: endWait * w.s.Quiet})
 	}
 }
 
-// A peer that announced End-of-RIB may pause so many times longer before it.
-const endWait = 6
+const (
+	// A peer that announced End-of-RIB may pause so many times longer before it.
+	endWait = 6
+	// And is believed after so many times, if it told too few until then.
+	believeWait = 30
+)
 
 // told is a sink that counts kept paths as told: GoBGP still has them.
 type told struct {
@@ -374,14 +378,14 @@ func (t told) Progress(session string) (int, int) {
 
 // awaitQuiet completes the session of a peer whose End-of-RIB does not come, or came
 // before enough routes were told again.
-func (w *watch) awaitQuiet(p *peer, after time.Duration) {
+func (w *watch) awaitQuiet(p *peer, quiet source.Quiet) {
 	p.end()
 	done, sink := make(chan struct{}), told{w.sink, w, p}
 	p.done = done
 	w.quiet.Add(1)
 	go func() {
 		defer w.quiet.Done()
-		quiet := source.Quiet{After: after, Share: w.s.Share}
+		quiet.Share = w.s.Share
 		if !quiet.Await(done, sink, p.session, w.s.Log, w.s.refused.Inc) {
 			return
 		}
@@ -417,7 +421,7 @@ func (w *watch) endOfRIB(address netip.Addr, family bgp.Family) {
 			"session", p.session, "told", repeated, "not told again", not, "share", w.s.Share)
 		w.s.refused.Inc()
 	}
-	w.awaitQuiet(p, w.s.Quiet)
+	w.awaitQuiet(p, source.Quiet{After: w.s.Quiet, Believe: believeWait * w.s.Quiet})
 }
 
 // retell tells the routes of a peer that came back, of which GoBGP is silent.

@@ -13,6 +13,9 @@ type Quiet struct {
 	After     time.Duration
 	Share     float64
 	MinRoutes int
+	// After this it need not be enough: for a session that says itself that it told all.
+	// 0: never.
+	Believe time.Duration
 }
 
 // Await returns true when the session told all, and false when `done` is closed before.
@@ -21,7 +24,7 @@ type Quiet struct {
 func (q Quiet) Await(done <-chan struct{}, sink Sink, session string, log *slog.Logger, refused func()) bool {
 	ticker := time.NewTicker(q.After)
 	defer ticker.Stop()
-	last, warned := -1, false
+	last, warned, began := -1, false, time.Now()
 	for {
 		select {
 		case <-done:
@@ -35,7 +38,8 @@ func (q Quiet) Await(done <-chan struct{}, sink Sink, session string, log *slog.
 		if !quiet || told < q.MinRoutes {
 			continue
 		}
-		if float64(told) >= q.Share*float64(told+unrepeated) {
+		believed := q.Believe > 0 && time.Since(began) >= q.Believe
+		if believed || float64(told) >= q.Share*float64(told+unrepeated) {
 			log.Info("all is told", "session", session, "routes", told, "withdrawn", unrepeated)
 			return true
 		}

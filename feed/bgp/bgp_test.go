@@ -295,6 +295,38 @@ func TestPathsOfOnePeerDifferById(t *testing.T) {
 	}
 }
 
+// serverWith is a table of a server that has routes, as of `announcements`.
+func serverWith(t *testing.T, count int) *rib.Table {
+	table := rib.New(rib.Options{Sources: []rib.SourceOptions{{Name: "bgp", StaleTime: time.Minute}}, FirstID: 1 << 24,
+		Log: sourcetest.Options(t, "").Log})
+	table.Disconnect()
+	for _, path := range announcements(count, false) {
+		prefix, _ := prefix(path)
+		if err := table.ListRoutes([]*planbv1.Route{{NextHopId: 7, Prefix: &planbv1.Prefix{
+			Address: prefix.Addr().AsSlice(), Length: uint32(prefix.Bits())}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	table.EndList()
+	return table
+}
+
+func TestPeersOfNoNameAreWaitedForUntilEnoughIsTold(t *testing.T) {
+	made, _ := newTestWatch(t, false)
+	table := serverWith(t, 20)
+	w := newWatch(made.s, table.Sink(0), &oc.BgpConfigSet{DynamicNeighbors: make([]oc.DynamicNeighbor, 1)})
+	t.Cleanup(w.stop)
+	w.state(bgp.BGP_FSM_ESTABLISHED)
+	w.take(announcements(1, false)...)
+	time.Sleep(400 * time.Millisecond)
+	if table.Stats().Settled {
+		t.Error("settled with one of twenty routes")
+	}
+	w.take(announcements(19, false)...)
+	w.endOfRIB(netip.MustParseAddr(graceful), bgp.RF_IPv6_UC)
+	sourcetest.Within(t, 5*time.Second, "all is told", func() bool { return table.Stats().Settled })
+}
+
 // The routes of a server stay while a peer may still claim them.
 func TestNothingIsToldBeforeAllPeersAreExpected(t *testing.T) {
 	for name, c := range map[string]struct{ more, section string }{
@@ -311,12 +343,7 @@ func TestNothingIsToldBeforeAllPeersAreExpected(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		table := rib.New(rib.Options{Sources: []rib.SourceOptions{{Name: "bgp", StaleTime: time.Minute}}, FirstID: 1 << 24, Log: options.Log})
-		table.Disconnect()
-		if err := table.ListRoutes([]*planbv1.Route{{Prefix: &planbv1.Prefix{Address: []byte{192, 0, 2, 0}, Length: 24}, NextHopId: 7}}); err != nil {
-			t.Fatal(err)
-		}
-		table.EndList()
+		table := serverWith(t, 1)
 		w := newWatch(made.(*speaker), table.Sink(0), set)
 		if got := table.Stats(); got.Settled || got.AllTold || table.Take(1000).Withdrawn != 0 {
 			t.Errorf("%s: %+v", name, got)

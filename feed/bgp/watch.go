@@ -362,7 +362,8 @@ const (
 	believeWait = 30
 )
 
-// told is a sink that counts kept paths as told: GoBGP still has them.
+// told is a sink that counts kept paths as told: GoBGP still has them. The session of
+// GoBGP's own routes waits for all that the source tells.
 type told struct {
 	source.Sink
 	w *watch
@@ -372,8 +373,13 @@ type told struct {
 func (t told) Progress(session string) (int, int) {
 	t.w.mu.Lock()
 	t.w.retell(t.p)
+	routes := len(t.w.routes)
 	t.w.mu.Unlock()
-	return t.Sink.Progress(session)
+	told, unrepeated := t.Sink.Progress(session)
+	if t.p == t.w.local {
+		told = routes
+	}
+	return told, unrepeated
 }
 
 // awaitQuiet completes the session of a peer whose End-of-RIB does not come, or came

@@ -132,7 +132,7 @@ std::shared_ptr<const History::Encoded> History::Encode(
   if (behind && encoded_bytes_ + delta.bytes() > most) return nullptr;
   auto encoded = std::make_shared<Encoded>();
   for (std::string& message : encode(delta)) {
-    encoded->bytes += sizeof(message) + message.capacity();
+    encoded->bytes += sizeof(std::string) + message.capacity();
     encoded->messages.push_back(
         std::make_shared<const std::string>(std::move(message)));
   }

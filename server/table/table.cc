@@ -301,7 +301,7 @@ bool Table::NeedsStore(absl::Span<const Submitted> group) const {
 void Table::StoreGroup() {
   {
     const MutexLock lock(mutex_);
-    if (!remote_changes_.empty()) return OweStep(SteadyNow());
+    if (!remote_changes_.empty()) return ScheduleStep(SteadyNow());
     storing_ = !submitted_.empty();
     stored_.notify_all();
     if (!storing_) return;
@@ -339,11 +339,11 @@ void Table::Stored(const absl::Status& status) {
   store_error_ = status;
   if (status.ok()) Accept(absl::MakeSpan(group_), *group_head_);
   // All that takes long is not for this thread.
-  OweStep(SteadyNow());
+  ScheduleStep(SteadyNow());
 }
 
-void Table::OweStep(SteadyInstant at) {
-  step_owed_ = true;
+void Table::ScheduleStep(SteadyInstant at) {
+  step_due_ = true;
   store_job_.Schedule(at);
 }
 
@@ -351,7 +351,7 @@ void Table::RunStore() {
   bool recovers = false;
   {
     const MutexLock lock(mutex_);
-    if (!std::exchange(step_owed_, false)) return;
+    if (!std::exchange(step_due_, false)) return;
     recovers = !store_error_.ok();
     if (!behind_.ok()) {
       if (stopping_) return;
@@ -362,7 +362,7 @@ void Table::RunStore() {
     if (IsStoreConflict(store_error_) && remote_changes_.empty() &&
         replication_error_.ok()) {
       if (!lost_until_.has_value()) lost_until_ = SteadyAfter(kAwaitLost);
-      if (SteadyNow() < *lost_until_) return OweStep(*lost_until_);
+      if (SteadyNow() < *lost_until_) return ScheduleStep(*lost_until_);
     }
     lost_until_.reset();
   }
@@ -378,7 +378,7 @@ void Table::RunStore() {
       // Nothing waits for this, not even the end of the table.
       storing_ = false;
       stored_.notify_all();
-      OweStep(SteadyAfter(apply_retry_));
+      ScheduleStep(SteadyAfter(apply_retry_));
       apply_retry_ = std::min(2 * apply_retry_, kLastRetry);
       return;
     }
@@ -408,7 +408,7 @@ void Table::Add(RemoteChange change) {
   // The job that ends the append applies it, or the one that tries again.
   if (storing_ || !behind_.ok()) return;
   storing_ = true;
-  OweStep(SteadyNow());
+  ScheduleStep(SteadyNow());
 }
 
 void Table::RemoteAppended(uint64_t position,

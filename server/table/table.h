@@ -261,8 +261,8 @@ class Table {
   void StoreGroup();
   void Stored(const absl::Status& status);
   void RunStore();
-  // Schedules the job, which then owes a step.
-  void OweStep(SteadyInstant at) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Schedules a step of the job.
+  void ScheduleStep(SteadyInstant at) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Rolls back all that is staged, and applies what other servers did. Stores
   // the group in parts if the store had no room for the whole, or refuses it,
   // or submits it again if another server was ahead. Stages again what was
@@ -353,9 +353,9 @@ class Table {
   // Staged batches with changes that are not yet visible.
   size_t pending_ ABSL_GUARDED_BY(mutex_) = 0;
   bool storing_ ABSL_GUARDED_BY(mutex_) = false;
-  // The job may run more often than it is scheduled, such as when a wait ends
-  // twice. Without a step that it owes, the group is with the store.
-  bool step_owed_ ABSL_GUARDED_BY(mutex_) = false;
+  // A job that is scheduled while it starts runs once more, such as when a wait
+  // ends twice. It does nothing then: the group may be with the store.
+  bool step_due_ ABSL_GUARDED_BY(mutex_) = false;
   // These seven belong to the side that stores, while `storing_`.
   Group group_;
   std::optional<UpdateStaging::Version> group_head_;

@@ -33,9 +33,12 @@ using Writer = grpc::ServerWriter<grpc::ByteBuffer>;
 
 // These write a message, and return false if the client is gone.
 bool Write(const v1::WatchRoutesResponse& message, Writer& out) {
-  grpc::Slice slice(message.ByteSizeLong());
-  message.SerializeWithCachedSizesToArray(const_cast<uint8_t*>(slice.begin()));
-  return out.Write(grpc::ByteBuffer(&slice, 1));
+  grpc::ByteBuffer bytes;
+  bool own = false;
+  return grpc::SerializationTraits<v1::WatchRoutesResponse>::Serialize(
+             message, &bytes, &own)
+             .ok() &&
+         out.Write(bytes);
 }
 // Does not copy it: gRPC keeps `message` until it is sent.
 bool Write(const std::shared_ptr<const std::string>& message, Writer& out) {

@@ -28,11 +28,14 @@ absl::Status CheckLabel(absl::string_view label) {
 
 absl::Status CheckId(NextHopId id, absl::string_view name) {
   if (IsNextHop(id)) return absl::OkStatus();
-  return InvalidArgumentError(
-      absl::StrCat(name, " must be 1..4294967294, not ", id));
+  return InvalidArgumentError(absl::StrCat(name, " ", NotANextHop(id)));
 }
 
 }  // namespace
+
+std::string NotANextHop(NextHopId id) {
+  return absl::StrCat("must be 1..4294967294, not ", id);
+}
 
 absl::StatusOr<Prefix> FromProto(const v1::Prefix& prefix) {
   if (!prefix.text().empty()) {

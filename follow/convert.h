@@ -7,6 +7,7 @@
 #define PLANB_FOLLOW_CONVERT_H_
 
 #include <cstdint>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "lpm/prefix.h"
@@ -15,6 +16,9 @@
 #include "proto/wire/packed_changes.h"
 
 namespace planb {
+
+// Why an id is no next hop, to follow the name of its field.
+std::string NotANextHop(NextHopId id);
 
 // Errors: INVALID_ARGUMENT without a field path, which the caller adds. Weights
 // of 0 become 1.

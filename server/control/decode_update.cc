@@ -46,10 +46,6 @@ absl::StatusOr<RouteChange::Op> DecodeOp(v1::RouteUpdate::Op op) {
   }
 }
 
-std::string NotANextHop(NextHopId id) {
-  return absl::StrCat("must be 1..4294967294, not ", id);
-}
-
 // Appends a change to `batch`, or adds a violation of `entry`, such as
 // "updates[17]".
 template <typename EntryName>

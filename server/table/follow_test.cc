@@ -268,6 +268,17 @@ TEST(Follow, WhatChangesNothingIsAnsweredBesideSteadyWriters) {
   b.store.before_append = nullptr;
 }
 
+// Tells `table`, which is empty, that another server announced ::/0 -> 2.
+void TellOfFirst(Table& table) {
+  const Route route = {Prefix::Parse("::/0").value(), 2};
+  TableDigest digest;
+  digest.Add(route);
+  table.RemoteAppended(1, {{.delta = std::make_shared<const Delta>(
+                                Delta{.generation = 1,
+                                      .routes = {route},
+                                      .digest = digest.ToString()})}});
+}
+
 // A server that is told of one entry while its first batch asks the store, and
 // where that says that the table is.
 TEST(Follow, WhatTheStoreHasNotConfirmedIsAskedFor) {
@@ -290,13 +301,7 @@ TEST(Follow, WhatTheStoreHasNotConfirmedIsAskedFor) {
     outcomes.push_back(table.Submit(withdraw));
     store.AwaitCommits(1);
     if (second) outcomes.push_back(table.Submit(withdraw));
-    const Route route = {Prefix::Parse("::/0").value(), 2};
-    TableDigest digest;
-    digest.Add(route);
-    table.RemoteAppended(1, {{.delta = std::make_shared<const Delta>(
-                                  Delta{.generation = 1,
-                                        .routes = {route},
-                                        .digest = digest.ToString()})}});
+    TellOfFirst(table);
     store.Fail(StoreConflict(says));
     store.Release();
     for (auto& outcome : outcomes) {
@@ -322,13 +327,7 @@ TEST(Follow, ALostAppendGoesOnOnceItHearsWhatItWasLostTo) {
     if (fails) {
       table.RemoteFailed(absl::DataLossError("unreadable"));
     } else {
-      const Route route = {Prefix::Parse("::/0").value(), 2};
-      TableDigest digest;
-      digest.Add(route);
-      table.RemoteAppended(1, {{.delta = std::make_shared<const Delta>(
-                                    Delta{.generation = 1,
-                                          .routes = {route},
-                                          .digest = digest.ToString()})}});
+      TellOfFirst(table);
     }
     const Table::Outcome answer = outcome.get();
     EXPECT_LT(ElapsedSince(told), absl::Milliseconds(700));
@@ -349,13 +348,7 @@ TEST(Follow, ALostAppendBeginsAgainOnce) {
     auto outcome = table.Submit(Announce("::/1", 1));
     store.AwaitCommits(1);
     store.Hold();
-    const Route route = {Prefix::Parse("::/0").value(), 2};
-    TableDigest digest;
-    digest.Add(route);
-    table.RemoteAppended(1, {{.delta = std::make_shared<const Delta>(
-                                  Delta{.generation = 1,
-                                        .routes = {route},
-                                        .digest = digest.ToString()})}});
+    TellOfFirst(table);
     // Entries without changes.
     for (uint64_t i = 2; i < 100; ++i) table.RemoteAppended(i, {});
     store.AwaitCommits(2);

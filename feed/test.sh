@@ -25,14 +25,8 @@ GO=$(deploy/go_tool.sh go)
 export GO GOFLAGS=-mod=readonly GOTOOLCHAIN=local
 export PLANB_SERVER_BINARY=$folder/planb_server
 client/go/generate.sh
+deploy/go_check.sh feed
 cd feed
-unformatted=$("$(dirname "$GO")/gofmt" -l .)
-[[ -z "$unformatted" ]] || {
-  echo "not as gofmt writes it: $unformatted" >&2
-  exit 1
-}
-"$GO" mod verify
-"$GO" vet ./...
 if [[ -n $race ]]; then
   "$GO" test -race "${@:2}" ./...
 else

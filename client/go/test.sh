@@ -27,14 +27,8 @@ GO=$(deploy/go_tool.sh go)
 export GO GOFLAGS=-mod=readonly GOTOOLCHAIN=local
 export PLANB_SERVER_BINARY=$folder/planb_server
 client/go/generate.sh
+deploy/go_check.sh client/go
 cd client/go
-unformatted=$("$(dirname "$GO")/gofmt" -l ./*.go cmd local)
-[[ -z "$unformatted" ]] || {
-  echo "not as gofmt writes it: $unformatted" >&2
-  exit 1
-}
-"$GO" mod verify
-"$GO" vet ./...
 if [[ -z $race ]]; then
   "$GO" test -short "${@:2}" ./...
   exit

@@ -39,14 +39,8 @@ g++ -std=c++20 -O1 -fPIC -shared -o "$work/libjumping_clock.so" \
 GO=$(deploy/go_tool.sh go)
 export GO GOFLAGS=-mod=readonly GOTOOLCHAIN=local
 client/go/generate.sh
+deploy/go_check.sh deploy/linearizability
 cd deploy/linearizability
-unformatted=$("$(dirname "$GO")/gofmt" -l ./*.go)
-[[ -z "$unformatted" ]] || {
-  echo "not as gofmt writes it: $unformatted" >&2
-  exit 1
-}
-"$GO" mod verify
-"$GO" vet .
 "$GO" test .
 "$GO" build -o "$work/linearizability" .
 "$work/linearizability" --server="$folder/planb_server" \

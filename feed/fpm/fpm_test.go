@@ -117,6 +117,24 @@ func await(t *testing.T, sink *sourcetest.Sink, state string) {
 	sourcetest.Within(t, 5*time.Second, "the session is "+state, func() bool { return sink.State("") == state })
 }
 
+// A connection that tells so many routes until they are complete, and ends.
+func tellAndClose(t *testing.T, sink *sourcetest.Sink, connection net.Conn, routes int) {
+	t.Helper()
+	addAll(t, connection, prefixes(routes))
+	await(t, sink, "complete")
+	connection.Close()
+	await(t, sink, "lost")
+}
+
+// The other side closes the connection, or resets it, and sends nothing.
+func expectEnd(t *testing.T, connection net.Conn, which string) {
+	t.Helper()
+	connection.SetReadDeadline(time.Now().Add(5 * time.Second))
+	if n, err := connection.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("%s is open: %d bytes and %v", which, n, err)
+	}
+}
+
 func TestQuietAndEnoughIsComplete(t *testing.T) {
 	sink := sourcetest.NewSink()
 	connection := start(t, sink, "")()
@@ -134,11 +152,7 @@ func TestARedialChangesAndSweepsNothing(t *testing.T) {
 	sink := sourcetest.NewSink()
 	dial := start(t, sink, "")
 	for range 3 {
-		connection := dial()
-		addAll(t, connection, prefixes(10))
-		await(t, sink, "complete")
-		connection.Close()
-		await(t, sink, "lost")
+		tellAndClose(t, sink, dial(), 10)
 	}
 	if sink.Len() != 10 || sink.Withdrawn() != 0 {
 		t.Errorf("%d routes and %d withdrawals", sink.Len(), sink.Withdrawn())
@@ -148,14 +162,10 @@ func TestARedialChangesAndSweepsNothing(t *testing.T) {
 func TestARouterThatCameBackWithoutItsRoutesWithdrawsNothing(t *testing.T) {
 	sink := sourcetest.NewSink()
 	dial := start(t, sink, "")
-	connection := dial()
-	addAll(t, connection, prefixes(20))
-	await(t, sink, "complete")
-	connection.Close()
-	await(t, sink, "lost")
+	tellAndClose(t, sink, dial(), 20)
 
 	// zebra is back before bgpd: two routes, and quiet.
-	connection = dial()
+	connection := dial()
 	addAll(t, connection, prefixes(2))
 	time.Sleep(500 * time.Millisecond)
 	if sink.State("") != "begun" || sink.Len() != 20 {
@@ -216,10 +226,7 @@ func TestWhatIsNoFrameEndsTheConnectionOnly(t *testing.T) {
 	for _, wrong := range []string{"GET / HTTP/1.1\r\n\r\n", "\x01\x01\x00\x03", "\x02\x01\x00\x10", "\x01\x01\x00\x08\xff\xff\xff\x7f"} {
 		connection := dial()
 		send(t, connection, frame(add("2001:db8::/32", "2001:db8::1")), []byte(wrong))
-		connection.SetReadDeadline(time.Now().Add(5 * time.Second))
-		if n, err := connection.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Errorf("after %q: %d bytes and %v", wrong, n, err)
-		}
+		expectEnd(t, connection, fmt.Sprintf("after %q", wrong))
 	}
 	// A message that cannot be read is passed over.
 	connection := dial()
@@ -235,12 +242,8 @@ func TestWhatIsNoFrameEndsTheConnectionOnly(t *testing.T) {
 func TestARouteThatIsNotUnderstoodIsNotSwept(t *testing.T) {
 	sink := sourcetest.NewSink()
 	dial := start(t, sink, "")
+	tellAndClose(t, sink, dial(), 20)
 	connection := dial()
-	addAll(t, connection, prefixes(20))
-	await(t, sink, "complete")
-	connection.Close()
-	await(t, sink, "lost")
-	connection = dial()
 	wrong := nl.NewAttributeEncoder()
 	wrong.Bytes(unix.RTA_DST, netip.MustParseAddr("2001:db8:1::").AsSlice())
 	wrong.Bytes(unix.RTA_GATEWAY, []byte{1, 2, 3})
@@ -261,10 +264,7 @@ func TestANewConnectionEndsTheOneThatWasLeftOpen(t *testing.T) {
 	await(t, sink, "complete")
 	second := dial()
 	addAll(t, second, prefixes(3))
-	first.SetReadDeadline(time.Now().Add(5 * time.Second))
-	if _, err := first.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("the first connection is open: %v", err)
-	}
+	expectEnd(t, first, "the first connection")
 	await(t, sink, "complete")
 }
 
@@ -292,10 +292,7 @@ func TestAConnectionThatIsNotZebraEndsNothing(t *testing.T) {
 	dial() // says nothing
 	wrong := dial()
 	send(t, wrong, []byte("GET / HTTP/1.1\r\n\r\n"))
-	wrong.SetReadDeadline(time.Now().Add(5 * time.Second))
-	if _, err := wrong.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("the wrong connection is open: %v", err)
-	}
+	expectEnd(t, wrong, "the wrong connection")
 	addAll(t, zebra, prefixes(4))
 	sourcetest.Within(t, 5*time.Second, "zebra is followed", func() bool { return sink.Len() == 4 })
 	if got := strings.Join(sink.Events(), ", "); got != "lost, begun, complete" {

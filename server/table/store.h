@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The interfaces of what keeps the tables of a server: a log of accepted
-// batches for each table, whose beginning a snapshot replaces, and a feed of
-// what other servers do.
+// batches for each table, with a snapshot in the place of its beginning, and a
+// feed of what other servers do.
 
 #ifndef PLANB_SERVER_TABLE_STORE_H_
 #define PLANB_SERVER_TABLE_STORE_H_

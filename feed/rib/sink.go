@@ -111,7 +111,7 @@ func (s *Sink) lose(name string) {
 	if session := s.session(name); session.lost.IsZero() {
 		session.lost = s.table.options.Now()
 		s.table.options.Log.Warn("a session is lost", "source", s.from.Name, "session", name,
-			"routes", session.routes, "stale_time", s.from.StaleTime)
+			"routes", session.routes, "stale_time", s.from.StaleTime.String())
 	}
 }
 

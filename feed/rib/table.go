@@ -267,7 +267,7 @@ func (t *Table) Tick() {
 				f.stats.Expired += uint64(count)
 				if count > 0 {
 					t.options.Log.Warn("routes of a lost session were withdrawn", "source", f.Name,
-						"session", name, "routes", count, "stale_time", f.StaleTime)
+						"session", name, "routes", count, "stale_time", f.StaleTime.String())
 				}
 			}
 		}

@@ -364,6 +364,58 @@ TEST(Follow, ALostAppendBeginsAgainOnce) {
   }
 }
 
+// Of a group that finds no room, a part is lost to what comes later.
+TEST(Follow, ALostPartGoesOnOnceItHearsWhatItWasLostTo) {
+  FakeStore store;
+  store.others_write = true;
+  bool lost = false;
+  Table table(StoredTable(),
+              {.store = &store, .events = {.stored = [&](auto, bool ok) {
+                                  if (!ok && !std::exchange(lost, true)) {
+                                    store.Fail(StoreConflict());
+                                  }
+                                }}});
+  store.Hold();
+  auto withdraw = table.Submit(Change(RouteChange::Op::kDelete, kNoRoute));
+  store.AwaitCommits(1);
+  auto small = table.Submit(Announce("::/1", 1));
+  UpdateBatch two = Announce("::/2", 1);
+  two.changes.push_back(Announce("::/3", 1).changes[0]);
+  auto large = table.Submit(two);
+  store.FailAbove(1, QuotaError("STORE_FULL", "store", "no room"));
+  store.Release();
+  store.AwaitCommits(3);
+  auto later = table.Submit(Announce("::/4", 1));
+  TellOfFirst(table);
+  EXPECT_TRUE(withdraw.get().ok());
+  const Table::Outcome answer = small.get();
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(answer->generation, 2U);
+  EXPECT_EQ(ErrorReason(large.get().status()), "STORE_FULL");
+  EXPECT_EQ(later.get()->generation, 3U);
+  uint64_t generation = 1;
+  for (const auto& commit : store.commits) {
+    for (const AcceptedBatch& batch : commit) {
+      EXPECT_EQ(batch.delta->previous, generation);
+      EXPECT_EQ(batch.delta->generation, ++generation);
+    }
+  }
+}
+
+// Not even its table waits for that.
+TEST(Follow, ALostAppendIsRepeatedIfItHearsNothing) {
+  FakeStore store;
+  store.others_write = true;
+  std::future<Table::Outcome> outcome;
+  {
+    Table table(StoredTable(), {.store = &store});
+    store.Fail(StoreConflict());
+    outcome = table.Submit(Announce("::/1", 1));
+  }
+  EXPECT_EQ(outcome.get()->generation, 1U);
+  EXPECT_EQ(store.begun(), 2);
+}
+
 // What the first server does to tables, the second is told while its call
 // waits.
 TEST(Follow, NoTableIsAbsentOrThereBecauseAServerFollowsLate) {

@@ -107,49 +107,31 @@ Table::Table(const StoredTable& stored, TableOptions options, Rib rib,
       position_(stored.position),
       apply_retry_(kFirstRetry),
       build_job_(executor_, [this] { RunBuild(); }),
-      store_job_(executor_, [this] { RunStore(); }) {
+      commit_job_(executor_, [this] { RunCommits(); }) {
   NoMemory();
   history_.Append(stored.tail);
 }
 
 Table::~Table() {
   MutexLock lock(mutex_);
-  stored_.wait(lock, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return submitted_.empty() && !storing_;
+  decided_.wait(lock, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return phase_ == Phase::kIdle || phase_ == Phase::kBehind;
   });
   stopping_ = true;
-}
-
-std::future<Table::Outcome> Table::Refuse(const UpdateBatch& batch,
-                                          absl::Status why) const {
-  Operated(RefusedOperations(batch));
-  std::promise<Outcome> promise;
-  promise.set_value(std::move(why));
-  return promise.get_future();
-}
-
-void Table::Refuse(absl::Span<Submitted> group, const absl::Status& why) const {
-  for (Submitted& submitted : group) {
-    Operated(AllRefused(submitted.operations));
-    submitted.promise.set_value(why);
-  }
 }
 
 void Table::Operated(const OperationCounts& counts) const {
   if (options_.events.operated) options_.events.operated(counts);
 }
 
-void Table::Stage(const UpdateBatch& batch, UpdateStaging::Prepared* prepared,
-                  Submitted& submitted) {
+void Table::Stage(Submitted& submitted, UpdateStaging::Prepared* prepared) {
   absl::StatusOr<UpdateStaging::Staged> staged =
-      staging_.Stage(batch, prepared);
+      staging_.Stage(submitted.batch, prepared);
   submitted.refusal = staged.status();
   if (staged.ok()) {
     submitted.staged = *std::move(staged);
-    submitted.operations = submitted.staged.operations;
   } else {
-    submitted.staged = {};
-    submitted.operations = RefusedOperations(batch);
+    submitted.staged = {.operations = RefusedOperations(submitted.batch)};
   }
 }
 
@@ -197,62 +179,59 @@ std::future<Table::Outcome> Table::Submit(UpdateBatch batch) {
 
 std::future<Table::Outcome> Table::Submit(UpdateBatch batch,
                                           UpdateStaging::Prepared* prepared) {
-  MutexLock sequence(sequence_);
-  Submitted submitted;
+  // Allocated before the batch is staged: an exception after that would leave a
+  // generation that is never decided.
+  std::list<Group> one(1);
+  Submitted& submitted = one.front().batches.emplace_back();
+  submitted.batch = std::move(batch);
   auto outcome = submitted.promise.get_future();
+  bool begins = false;
   {
-    const MutexLock lock(mutex_);
-    const absl::Status refusal = CheckSubmission();
-    if (!refusal.ok()) {
-      if (prepared != nullptr) staging_.Forget();
-      return Refuse(batch, refusal);
+    const MutexLock sequence(sequence_);
+    {
+      const MutexLock lock(mutex_);
+      const absl::Status refusal = CheckSubmission();
+      if (!refusal.ok()) {
+        if (prepared != nullptr) staging_.Forget();
+        Operated(RefusedOperations(submitted.batch));
+        submitted.promise.set_value(refusal);
+        return outcome;
+      }
+      MakeRoom(accepted_, pending_ + 1);
+      staging_now_ = true;
     }
-    // Allocated before the batch is staged: an exception after that would leave
-    // a generation that is never decided.
-    MakeRoom(submitted_, 1);
-    MakeRoom(accepted_, pending_ + 1);
-    staging_now_ = true;
-  }
-  try {
-    Stage(batch, prepared, submitted);
-  } catch (...) {
+    try {
+      Stage(submitted, prepared);
+    } catch (...) {
+      const MutexLock lock(mutex_);
+      staging_now_ = false;
+      decided_.notify_all();
+      throw;
+    }
+    one.front().head = staging_.Head();
     const MutexLock lock(mutex_);
     staging_now_ = false;
-    stored_.notify_all();
-    throw;
-  }
-  UpdateStaging::Version head = staging_.Head();
-  if (has_store()) submitted.batch = std::move(batch);
-  bool stores = false;
-  {
-    const MutexLock lock(mutex_);
-    staging_now_ = false;
-    if (!frozen_.ok()) stored_.notify_all();
-    // A refusal may depend on undecided batches, on their routes, generation or
-    // writer epoch. The store may still refuse those, so the answer waits for
-    // them; or for the store's word that no other server is ahead.
-    const bool undecided = storing_ || !submitted_.empty() || others_write();
-    if (!submitted.refusal.ok() && !undecided) {
-      Refuse({&submitted, 1}, submitted.refusal);
-      return outcome;
-    }
-    if (submitted.staged.record.delta != nullptr) ++pending_;
-    submitted_.push_back(std::move(submitted));
-    if (has_store()) {
-      submitted_head_ = std::move(head);
-      stores = !std::exchange(storing_, true);
+    if (!frozen_.ok()) decided_.notify_all();
+    ++pending_;
+    if (!has_store()) {
+      Accept(one.front());
+    } else if (queue_.empty() || queue_.back().closed) {
+      queue_.splice(queue_.end(), one);
     } else {
-      Accept(absl::MakeSpan(submitted_), head);
-      submitted_.clear();
+      Group& last = queue_.back();
+      last.batches.splice(last.batches.end(), one.front().batches);
+      std::swap(last.head, one.front().head);
     }
+    begins = has_store() && phase_ == Phase::kIdle;
+    if (begins) phase_ = Phase::kRunning;
   }
-  sequence.unlock();
-  if (stores) StoreGroup();
+  if (begins) AppendNext();
   return outcome;
 }
 
-void Table::Answer(Submitted& batch, absl::Time now) const {
-  Operated(batch.operations);
+void Table::Answer(Submitted& batch, absl::Time now) {
+  Operated(batch.staged.operations);
+  if (batch.staged.record.delta == nullptr) --pending_;
   // A named request has the time that the log has, on every server.
   if (!batch.staged.repeated && !batch.staged.record.request.has_value()) {
     batch.staged.outcome.accepted = now;
@@ -264,11 +243,17 @@ void Table::Answer(Submitted& batch, absl::Time now) const {
   }
 }
 
-void Table::Accept(absl::Span<Submitted> group, UpdateStaging::Version& head) {
+void Table::Refuse(Submitted& batch, const absl::Status& why) {
+  Operated(AllRefused(batch.staged.operations));
+  --pending_;
+  batch.promise.set_value(why);
+}
+
+void Table::Accept(Group& group) {
   const absl::Time now = options_.wall_clock();
   const SteadyInstant accepted = SteadyNow();
-  staging_.Accept(head);
-  for (Submitted& batch : group) {
+  staging_.Accept(*group.head);
+  for (Submitted& batch : group.batches) {
     if (batch.staged.record.delta != nullptr) {
       accepted_.push_back({batch.staged.record.delta, accepted, now});
     }
@@ -277,120 +262,205 @@ void Table::Accept(absl::Span<Submitted> group, UpdateStaging::Version& head) {
   if (!accepted_.empty()) build_job_.Schedule(std::max(accepted, next_build_));
 }
 
-std::vector<AcceptedBatch> Table::Records(absl::Span<const Submitted> group) {
-  std::vector<AcceptedBatch> records;
-  for (const Submitted& batch : group) {
-    if (batch.staged.stores) records.push_back(batch.staged.record);
-  }
-  return records;
+void Table::Await(Phase phase, SteadyInstant at) {
+  phase_ = phase;
+  step_at_ = at;
+  commit_job_.Schedule(at);
 }
 
-size_t Table::CountChanges(absl::Span<const Submitted> group) {
-  return static_cast<size_t>(
-      std::count_if(group.begin(), group.end(), [](const Submitted& batch) {
-        return batch.staged.record.delta != nullptr;
-      }));
-}
-
-bool Table::NeedsStore(absl::Span<const Submitted> group) const {
-  return std::any_of(group.begin(), group.end(), [&](const Submitted& batch) {
-    return batch.staged.stores || (others_write() && !batch.staged.repeated);
-  });
-}
-
-void Table::StoreGroup() {
+void Table::RunCommits() {
+  absl::Status error;
+  bool recovers = false, stopped = false;
   {
     const MutexLock lock(mutex_);
-    if (!remote_changes_.empty()) return ScheduleStep(SteadyNow());
-    storing_ = !submitted_.empty();
-    stored_.notify_all();
-    if (!storing_) return;
-    group_.swap(submitted_);
-    group_head_.swap(submitted_head_);
+    // A job that is scheduled while it starts runs once more, and may do so
+    // early: whoever runs has the step.
+    if (phase_ == Phase::kIdle || phase_ == Phase::kRunning || stopping_)
+      return;
+    if (SteadyNow() < step_at_) return commit_job_.Schedule(step_at_);
+    phase_ = Phase::kRunning;
+    error = std::exchange(append_error_, absl::OkStatus());
+    recovers = !error.ok() || !remote_changes_.empty();
   }
-  store_began_ = SteadyNow();
-  try {
-    const std::vector<AcceptedBatch> records = Records(group_);
-    if (!NeedsStore(group_)) return Stored(absl::OkStatus());
-    // Without records it confirms the position.
-    const bool appends = !records.empty();
-    log()->StartAppend(name_, store_id_, position_, records,
-                       [this, appends](const absl::Status& s) {
-                         if (appends) StoreEnded(store_began_, s);
-                         if (appends && s.ok()) ++position_;
-                         Stored(s);
-                       });
-  } catch (const std::bad_alloc&) {
-    Stored(NoMemory());
-  }
-}
-
-void Table::StoreEnded(SteadyInstant began, const absl::Status& status) const {
-  if (options_.events.stored) {
-    options_.events.stored(ElapsedSince(began), status.ok());
-  }
-  if (status.ok() || ErrorReason(status) == kStoreConflict) return;
-  Log(LogLevel::kError, "the store refused an update",
-      {{"table", name_}, {"error", status.message()}});
-}
-
-void Table::Stored(const absl::Status& status) {
-  const MutexLock lock(mutex_);
-  store_error_ = status;
-  if (status.ok()) Accept(absl::MakeSpan(group_), *group_head_);
-  // All that takes long is not for this thread.
-  ScheduleStep(SteadyNow());
-}
-
-void Table::ScheduleStep(SteadyInstant at) {
-  step_due_ = true;
-  store_job_.Schedule(at);
-}
-
-void Table::RunStore() {
-  bool recovers = false;
+  if (recovers) Recover(error);
+  std::list<Group> ended;
+  uint64_t position = 0;
   {
     const MutexLock lock(mutex_);
-    if (!std::exchange(step_due_, false)) return;
-    recovers = !store_error_.ok();
+    ended.swap(ended_);
     if (!behind_.ok()) {
-      if (stopping_) return;
-      storing_ = true;
-    }
-    recovers = recovers || !behind_.ok() || !remote_changes_.empty();
-    // What the other server appended is on the way from the store to here.
-    if (IsStoreConflict(store_error_) && remote_changes_.empty() &&
-        replication_error_.ok()) {
-      if (!lost_until_.has_value()) lost_until_ = SteadyAfter(kAwaitLost);
-      if (SteadyNow() < *lost_until_) return ScheduleStep(*lost_until_);
-    }
-    lost_until_.reset();
-  }
-  if (recovers) Recover();
-  Group().swap(group_);
-  group_head_.reset();
-  store_error_ = absl::OkStatus();
-  bool stopped = false;
-  {
-    const MutexLock lock(mutex_);
-    stopped = !replication_error_.ok();
-    if (!behind_.ok()) {
-      // Nothing waits for this, not even the end of the table.
-      storing_ = false;
-      stored_.notify_all();
-      ScheduleStep(SteadyAfter(apply_retry_));
+      Await(Phase::kBehind, SteadyAfter(apply_retry_));
       apply_retry_ = std::min(2 * apply_retry_, kLastRetry);
+      decided_.notify_all();
       return;
     }
+    position = position_;
+    stopped = !replication_error_.ok();
   }
+  ended.clear();  // may take long
   if (!stopped && log() != nullptr) {
-    log()->OfferSnapshot(name_, store_id_, [this] {
+    log()->OfferSnapshot(name_, store_id_, [&] {
       TableVersion version = staging_.ToStore();
-      version.position = position_;
+      version.position = position;
       return version;
     });
   }
-  StoreGroup();
+  AppendNext();
+}
+
+void Table::AppendNext() {
+  const Group* group = nullptr;
+  uint64_t position = 0;
+  {
+    const MutexLock lock(mutex_);
+    if (!remote_changes_.empty()) return Await(Phase::kDue, SteadyNow());
+    if (queue_.empty()) {
+      phase_ = Phase::kIdle;
+      decided_.notify_all();
+      return;
+    }
+    queue_.front().closed = true;  // nothing else touches it until it has ended
+    group = &queue_.front();
+    position = position_;
+  }
+  const SteadyInstant began = SteadyNow();
+  try {
+    std::vector<AcceptedBatch> records;
+    // What repeats a request that was accepted and answered holds without a
+    // word of the store.
+    bool asks = false;
+    for (const Submitted& batch : group->batches) {
+      if (batch.staged.stores) records.push_back(batch.staged.record);
+      asks = asks || (others_write() && !batch.staged.repeated);
+    }
+    const bool appends = !records.empty();
+    if (appends || asks) {
+      // Without records it confirms the position.
+      return log()->StartAppend(name_, store_id_, position, records,
+                                [=, this](const absl::Status& status) {
+                                  Appended(status, appends, began);
+                                });
+    }
+  } catch (const std::bad_alloc&) {
+    return Appended(NoMemory(), /*records=*/false, began);
+  }
+  Appended(absl::OkStatus(), /*records=*/false, began);
+}
+
+void Table::Appended(const absl::Status& status, bool records,
+                     SteadyInstant began) {
+  if (records && options_.events.stored) {
+    options_.events.stored(ElapsedSince(began), status.ok());
+  }
+  if (records && !status.ok() && ErrorReason(status) != kStoreConflict) {
+    Log(LogLevel::kError, "the store refused an update",
+        {{"table", name_}, {"error", status.message()}});
+  }
+  const MutexLock lock(mutex_);
+  if (status.ok()) {
+    if (records) ++position_;
+    Accept(queue_.front());
+    ended_.splice(ended_.end(), queue_, queue_.begin());
+  }
+  append_error_ = status;
+  // What the other server appended is on the way from the store to here.
+  const bool lost = IsStoreConflict(status) && remote_changes_.empty() &&
+                    replication_error_.ok();
+  // All that takes long is not for this thread.
+  Await(Phase::kDue, lost ? SteadyAfter(kAwaitLost) : SteadyNow());
+}
+
+void Table::Recover(const absl::Status& error) {
+  const MutexLock sequence(sequence_);
+  staging_.Rollback();
+  const absl::Status why = ApplyRemoteChanges();
+  std::list<Group> queue;
+  {
+    const MutexLock lock(mutex_);
+    if (!error.ok() && why.ok()) {
+      KeepOrRefuse(error);
+    } else if (!error.ok()) {
+      RefuseFirst(IsStoreConflict(error) ? why : error);
+    }
+    // The store has entries that this table has not applied. A batch that is
+    // staged here does not follow them.
+    while (!why.ok() && !queue_.empty()) RefuseFirst(why);
+    queue.swap(queue_);
+  }
+  for (Group& group : queue) {
+    for (Submitted& batch : group.batches) {
+      try {
+        Stage(batch, nullptr);
+      } catch (const std::bad_alloc&) {
+        batch.staged = {.operations = RefusedOperations(batch.batch)};
+        batch.refusal = NoMemory();
+      }
+    }
+    group.head = staging_.Head();
+  }
+  const MutexLock lock(mutex_);
+  queue_.swap(queue);
+  const absl::Time now = options_.wall_clock();
+  while (!queue_.empty() && Holds(queue_.front().batches.front())) {
+    Group& first = queue_.front();
+    Answer(first.batches.front(), now);
+    first.batches.pop_front();
+    if (first.batches.empty()) queue_.pop_front();
+  }
+}
+
+void Table::KeepOrRefuse(const absl::Status& error) {
+  Group& first = queue_.front();
+  if (IsStoreConflict(error)) {
+    const uint64_t position = ConflictPosition(error);
+    for (auto next = first.batches.begin(); next != first.batches.end();) {
+      const auto batch = next++;
+      batch->confirmed = std::min(batch->confirmed, position);
+      // What holds waits for those before it only.
+      if (++batch->conflicts <= kMostConflicts || Holds(*batch)) continue;
+      Refuse(*batch, StoreConflict());
+      first.batches.erase(batch);
+    }
+    // Goes on with what came meanwhile, as one.
+    Group all;
+    for (Group& each : queue_) {
+      all.batches.splice(all.batches.end(), each.batches);
+    }
+    ended_.splice(ended_.end(), queue_, std::next(queue_.begin()),
+                  queue_.end());
+    first = std::move(all);
+    if (first.batches.empty()) queue_.pop_front();
+    return;
+  }
+  const bool no_room = absl::IsResourceExhausted(error);
+  if (no_room) {
+    for (Group& part : queue_) part.no_room += part.closed ? 1 : 0;
+  }
+  if (no_room && first.batches.size() > 1 && first.no_room <= kStoreAttempts) {
+    try {
+      Group& second = *queue_.emplace(std::next(queue_.begin()));
+      second.closed = true;
+      second.no_room = first.no_room;
+      second.batches.splice(
+          second.batches.end(), first.batches,
+          std::next(first.batches.begin(),
+                    static_cast<ptrdiff_t>(first.batches.size() / 2)),
+          first.batches.end());
+      return;
+    } catch (const std::bad_alloc&) {
+    }
+  }
+  RefuseFirst(error);
+  // The other parts, if the disk has no room at all.
+  while (no_room && !queue_.empty() &&
+         queue_.front().no_room > kStoreAttempts) {
+    RefuseFirst(error);
+  }
+}
+
+void Table::RefuseFirst(const absl::Status& why) {
+  for (Submitted& batch : queue_.front().batches) Refuse(batch, why);
+  ended_.splice(ended_.end(), queue_, queue_.begin());
 }
 
 void Table::Add(RemoteChange change) {
@@ -404,11 +474,9 @@ void Table::Add(RemoteChange change) {
     remote_generation_ = batch.delta->generation;
   }
   remote_changes_.push_back(std::move(change));
-  if (lost_until_.has_value()) return store_job_.ScheduleNow();
-  // The job that ends the append applies it, or the one that tries again.
-  if (storing_ || !behind_.ok()) return;
-  storing_ = true;
-  ScheduleStep(SteadyNow());
+  if (phase_ == Phase::kIdle || phase_ == Phase::kDue) {
+    Await(Phase::kDue, SteadyNow());
+  }
 }
 
 void Table::RemoteAppended(uint64_t position,
@@ -425,7 +493,7 @@ void Table::RemoteFailed(const absl::Status& why) {
   const MutexLock lock(mutex_);
   if (!replication_error_.ok()) return;
   replication_error_ = why;
-  if (lost_until_.has_value()) store_job_.ScheduleNow();
+  if (phase_ == Phase::kDue) Await(Phase::kDue, SteadyNow());
   Log(LogLevel::kError, "a table is no longer followed",
       {{"table", name_}, {"error", why.message()}});
 }
@@ -452,20 +520,17 @@ absl::Status Table::Apply(RemoteChange& change) {
     absl::Status status;
     const auto add = [&](absl::StatusOr<UpdateStaging::Staged> staged) {
       status = staged.status();
-      if (staged.ok()) group.emplace_back().staged = *std::move(staged);
+      if (staged.ok()) group.batches.emplace_back().staged = *std::move(staged);
     };
-    if (change.whole != nullptr) {
-      add(staging_.StageWhole(*change.whole));
-    }
+    if (change.whole != nullptr) add(staging_.StageWhole(*change.whole));
     for (const AcceptedBatch& batch : change.batches) {
       if (status.ok()) add(staging_.StageAccepted(batch));
     }
-    UpdateStaging::Version head = staging_.Head();
+    group.head = staging_.Head();
     const MutexLock lock(mutex_);
-    const size_t changes = CountChanges(group);
-    MakeRoom(accepted_, pending_ + changes);
-    pending_ += changes;
-    Accept(absl::MakeSpan(group), head);
+    MakeRoom(accepted_, pending_ + group.batches.size());
+    pending_ += group.batches.size();
+    Accept(group);
     if (status.ok()) position_ = change.position;
     return status;
   } catch (const std::bad_alloc&) {
@@ -475,160 +540,44 @@ absl::Status Table::Apply(RemoteChange& change) {
 }
 
 absl::Status Table::ApplyRemoteChanges() {
-  absl::Status behind;
-  size_t applied = 0;
-  for (; applied < unapplied_.size(); ++applied) {
-    const absl::Status status = Apply(unapplied_[applied]);
-    if (status.ok()) continue;
-    if (absl::IsResourceExhausted(status)) {
-      behind = status;
-      break;
-    }
-    const absl::Status why =
-        Error(status.code(), "STORE_CORRUPT", status.message());
-    RemoteFailed(why);
-    if (others_write()) replicated()->StopTable(name_, store_id_, why);
-    applied = unapplied_.size();
-    break;
-  }
-  unapplied_.erase(unapplied_.begin(),
-                   unapplied_.begin() + static_cast<ptrdiff_t>(applied));
-  if (behind.ok()) apply_retry_ = kFirstRetry;
-  absl::Status before = behind;
-  absl::Status replication_error;
+  std::list<RemoteChange> changes;
   {
     const MutexLock lock(mutex_);
-    std::swap(behind_, before);
-    replication_error = replication_error_;
+    changes.swap(remote_changes_);
   }
-  if (behind.ok() != before.ok()) {
+  absl::Status status;
+  while (!changes.empty()) {
+    status = Apply(changes.front());
+    if (!status.ok()) break;
+    changes.pop_front();
+  }
+  const bool behind = absl::IsResourceExhausted(status);
+  const bool stops = !status.ok() && !behind;
+  if (stops) {
+    status = Error(status.code(), "STORE_CORRUPT", status.message());
+    RemoteFailed(status);
+    if (others_write()) replicated()->StopTable(name_, store_id_, status);
+  }
+  bool was_behind = false;
+  {
+    const MutexLock lock(mutex_);
+    remote_changes_.splice(remote_changes_.begin(), changes);
+    if (stops) remote_changes_.clear();
+    was_behind = !behind_.ok();
+    behind_ = behind ? status : absl::OkStatus();
+    if (!behind) apply_retry_ = kFirstRetry;
+    if (!replication_error_.ok()) status = replication_error_;
+  }
+  if (behind != was_behind) {
     try {  // to log it needs memory too
-      Log(behind.ok() ? LogLevel::kInfo : LogLevel::kError,
-          behind.ok() ? "what other servers did is applied again"
-                      : "what other servers did waits for memory",
+      Log(behind ? LogLevel::kError : LogLevel::kInfo,
+          behind ? "what other servers did waits for memory"
+                 : "what other servers did is applied again",
           {{"table", name_}});
     } catch (const std::bad_alloc&) {
     }
   }
-  return replication_error.ok() ? behind : replication_error;
-}
-
-void Table::Recover() {
-  const MutexLock sequence(sequence_);
-  staging_.Rollback();
-  Group later;
-  {
-    const MutexLock lock(mutex_);
-    later.swap(submitted_);
-    submitted_head_.reset();
-    if (unapplied_.empty()) unapplied_.swap(remote_changes_);
-    pending_ -= CountChanges(later);
-    if (!store_error_.ok()) pending_ -= CountChanges(group_);
-  }
-  const absl::Status why = ApplyRemoteChanges();
-  // The store has entries that this table has not applied. A batch that is
-  // staged here does not follow them.
-  if (!why.ok()) {
-    Refuse(absl::MakeSpan(later), why);
-    later.clear();
-  }
-  if (!why.ok() && !store_error_.ok()) {
-    Refuse(absl::MakeSpan(group_),
-           IsStoreConflict(store_error_) ? why : store_error_);
-  } else if (IsStoreConflict(store_error_)) {
-    StageGroupAgain(later);
-  } else if (absl::IsResourceExhausted(store_error_) && group_.size() > 1) {
-    const auto half = group_.size() / 2;
-    int attempts = kStoreAttempts;
-    StoreParts(absl::MakeSpan(group_).first(half), attempts);
-    StoreParts(absl::MakeSpan(group_).subspan(half), attempts);
-  } else if (!store_error_.ok()) {
-    Refuse(absl::MakeSpan(group_), store_error_);
-  }
-  for (Submitted& submitted : later) StageAgain(submitted);
-  const auto rest =
-      std::find_if_not(later.begin(), later.end(),
-                       [this](const Submitted& each) { return Holds(each); });
-  for (auto held = later.begin(); held != rest; ++held) {
-    Answer(*held, options_.wall_clock());
-  }
-  later.erase(later.begin(), rest);
-  const MutexLock lock(mutex_);
-  try {
-    // Some came to change something.
-    MakeRoom(accepted_, pending_ + CountChanges(later));
-  } catch (const std::bad_alloc&) {
-    staging_.Rollback();
-    Refuse(absl::MakeSpan(later), NoMemory());
-    later.clear();
-  }
-  submitted_ = std::move(later);
-  submitted_head_ = staging_.Head();
-  pending_ += CountChanges(submitted_);
-}
-
-void Table::StageGroupAgain(Group& later) {
-  const uint64_t position = ConflictPosition(store_error_);
-  std::erase_if(group_, [&](Submitted& submitted) {
-    submitted.confirmed = std::min(submitted.confirmed, position);
-    // What holds waits for those before it only.
-    if (++submitted.conflicts <= kMostConflicts || Holds(submitted)) {
-      return false;
-    }
-    Refuse({&submitted, 1}, StoreConflict());
-    return true;
-  });
-  try {
-    later.insert(later.begin(), std::make_move_iterator(group_.begin()),
-                 std::make_move_iterator(group_.end()));
-  } catch (const std::bad_alloc&) {
-    Refuse(absl::MakeSpan(group_), NoMemory());
-  }
-}
-
-void Table::StageAgain(Submitted& submitted) {
-  try {
-    Stage(submitted.batch, nullptr, submitted);
-  } catch (const std::bad_alloc&) {
-    submitted.staged = {};
-    submitted.refusal = NoMemory();
-    submitted.operations = RefusedOperations(submitted.batch);
-  }
-}
-
-void Table::StoreParts(absl::Span<Submitted> part, int& attempts) {
-  for (Submitted& submitted : part) StageAgain(submitted);
-  UpdateStaging::Version head = staging_.Head();
-  absl::Status status;
-  try {
-    const std::vector<AcceptedBatch> records = Records(part);
-    {
-      const MutexLock lock(mutex_);
-      MakeRoom(accepted_, pending_ + CountChanges(part));
-    }
-    if (attempts <= 0) status = store_error_;
-    if (status.ok() && NeedsStore(part)) {
-      const SteadyInstant began = SteadyNow();
-      status = log()->Append(name_, records, position_, store_id_);
-      if (status.ok() && !records.empty()) ++position_;
-      if (!records.empty()) StoreEnded(began, status);
-    }
-  } catch (const std::bad_alloc&) {
-    status = NoMemory();
-  }
-  if (status.ok()) {
-    const MutexLock lock(mutex_);
-    pending_ += CountChanges(part);
-    return Accept(part, head);
-  }
-  staging_.Rollback();
-  --attempts;
-  store_error_ = status;
-  if (part.size() == 1 || attempts <= 0 || !absl::IsResourceExhausted(status)) {
-    return Refuse(part, IsStoreConflict(status) ? StoreConflict() : status);
-  }
-  StoreParts(part.first(part.size() / 2), attempts);
-  StoreParts(part.subspan(part.size() / 2), attempts);
+  return status;
 }
 
 void Table::RunBuild() {
@@ -773,10 +722,11 @@ std::string Table::replication_error() const {
 void Table::Freeze(absl::Status why, SteadyInstant deadline) {
   MutexLock lock(mutex_);
   frozen_ = std::move(why);
-  stored_.wait_until(lock, deadline,
-                     [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-                       return !staging_now_ && submitted_.empty() && !storing_;
-                     });
+  decided_.wait_until(
+      lock, deadline, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+        return !staging_now_ &&
+               (phase_ == Phase::kIdle || phase_ == Phase::kBehind);
+      });
 }
 
 void Table::Thaw() {

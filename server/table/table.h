@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <functional>
 #include <future>
+#include <list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -27,7 +28,6 @@
 #include "absl/status/statusor.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "absl/types/span.h"
 #include "base/monotonic_time.h"
 #include "base/mutex.h"
 #include "base/published.h"
@@ -210,16 +210,22 @@ class Table {
       : Table(stored, options, rib.Share(), *Compile(stored, options, rib)) {}
 
   struct Submitted {
-    UpdateBatch batch;  // with a store: to stage it again
+    UpdateBatch batch;  // to stage it again
     UpdateStaging::Staged staged;
-    absl::Status refusal;        // if not OK, nothing is staged
-    OperationCounts operations;  // if the store accepts it
+    absl::Status refusal;  // if not OK, nothing is staged
     std::promise<Outcome> promise;
     int conflicts = 0;  // how often another server was ahead
     // The store has said that the table was there at a moment of the call.
     uint64_t confirmed = TableLog::kAnyPosition;
   };
-  using Group = std::vector<Submitted>;
+  // Batches that are appended together.
+  struct Group {
+    std::list<Submitted> batches;
+    // The version that they lead to; once they are accepted, the one before.
+    std::optional<UpdateStaging::Version> head;
+    bool closed = false;  // with the store or a part: no batch is added
+    int no_room = 0;      // appends of its batches that found no room
+  };
   // What another server did: batches, or all of the table.
   struct RemoteChange {
     uint64_t position = 0;
@@ -231,10 +237,14 @@ class Table {
     SteadyInstant at;
     absl::Time wall;  // the same moment
   };
+  // Who may take the next step of the commit queue.
+  enum class Phase {
+    kIdle,     // a batch that is submitted, or what another server did
+    kDue,      // the job, at `step_at_`
+    kRunning,  // the thread that took it or, after StartAppend, its callback
+    kBehind,   // the job, at `step_at_`; nothing waits for it
+  };
 
-  // Counts a batch as refused and answers it.
-  std::future<Outcome> Refuse(const UpdateBatch& batch, absl::Status why) const;
-  void Refuse(absl::Span<Submitted> group, const absl::Status& why) const;
   void Operated(const OperationCounts& counts) const;
 
   // Why a batch cannot be submitted now.
@@ -244,33 +254,40 @@ class Table {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(preparing_);
   std::future<Outcome> Submit(UpdateBatch batch,
                               UpdateStaging::Prepared* prepared);
-  // Stages a batch and sets the results in `submitted`.
-  void Stage(const UpdateBatch& batch, UpdateStaging::Prepared* prepared,
-             Submitted& submitted) ABSL_EXCLUSIVE_LOCKS_REQUIRED(sequence_);
-  // Sets the answer of a batch, which is not refused for the store.
-  void Answer(Submitted& batch, absl::Time now) const;
-  // Accepts `group`, which leads to `head`, and answers it. Afterwards `head`
-  // is the version before.
-  void Accept(absl::Span<Submitted> group, UpdateStaging::Version& head)
+  // Stages a batch and sets the results in it.
+  void Stage(Submitted& submitted, UpdateStaging::Prepared* prepared)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(sequence_);
+  // These end a batch: with what it was staged to, or with `why`.
+  void Answer(Submitted& batch, absl::Time now)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Refuse(Submitted& batch, const absl::Status& why)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Accepts the batches that were staged first, and answers them.
+  void Accept(Group& group) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  // One group at a time is being stored, while `storing_`. StoreGroup() makes
-  // the submitted batches the group and hands it to the store, Stored() gets
-  // the result, and RunStore(), a job, ends it and begins the next. What other
-  // servers did comes first.
-  void StoreGroup();
-  void Stored(const absl::Status& status);
-  void RunStore();
-  // Schedules a step of the job.
-  void ScheduleStep(SteadyInstant at) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Rolls back all that is staged, and applies what other servers did. Stores
-  // the group in parts if the store had no room for the whole, or refuses it,
-  // or submits it again if another server was ahead. Stages again what was
-  // submitted meanwhile. Answers what holds then: beside steady writers the
-  // next read of the store would find others ahead again.
-  void Recover();
-  // Submits the group again, before `later`.
-  void StageGroupAgain(Group& later) ABSL_EXCLUSIVE_LOCKS_REQUIRED(sequence_);
+  // The commit queue. One group at a time is appended, by one loop: RunCommits
+  // applies what other servers did, and what became of the last group, to what
+  // is staged; AppendNext hands the next group to the store; Appended accepts
+  // it, or leaves it in front with the error, and makes the next step due. No
+  // thread waits for the store or for other servers.
+  void RunCommits();
+  void AppendNext() ABSL_LOCKS_EXCLUDED(mutex_);
+  // `records`: some were appended, not only the position confirmed.
+  void Appended(const absl::Status& status, bool records, SteadyInstant began);
+  // The job takes the next step then.
+  void Await(Phase phase, SteadyInstant at)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Rolls back all that is staged, applies what other servers did, and stages
+  // what is queued again. `error`: that of the first group, if it is not OK.
+  // Answers what holds then: beside steady writers the next read of the store
+  // would find others ahead again. REQUIRES: Phase::kRunning.
+  void Recover(const absl::Status& error);
+  // Keeps the first group for another append, in parts if there was no room for
+  // the whole, or refuses it.
+  void KeepOrRefuse(const absl::Status& error)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void RefuseFirst(const absl::Status& why)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Add(RemoteChange change);
   // Stages and accepts it. Errors: DATA_LOSS; RESOURCE_EXHAUSTED
   // (MEMORY_LIMIT), and then it can be applied later.
@@ -279,15 +296,12 @@ class Table {
   // Applies what other servers did, as far as that goes, and sets
   // `replication_error_` or `behind_`. Returns that.
   absl::Status ApplyRemoteChanges() ABSL_EXCLUSIVE_LOCKS_REQUIRED(sequence_);
-  void StageAgain(Submitted& submitted)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(sequence_);
   // True if a batch that was staged at `position_` changes nothing there, and
   // the table was there at a moment of the call: its answer holds.
-  bool Holds(const Submitted& submitted) const {
-    return !submitted.staged.stores && submitted.confirmed <= position_;
+  bool Holds(const Submitted& batch) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return !batch.staged.stores && batch.confirmed <= position_;
   }
-  void StoreParts(absl::Span<Submitted> part, int& attempts)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(sequence_);
   TableLog* log() const {
     return has_store() ? options_.store->log() : nullptr;
   }
@@ -297,16 +311,6 @@ class Table {
   StoreSync sync() const {
     return log() == nullptr ? StoreSync::kOff : log()->sync();
   }
-  // False if what the group answers holds without a word of the store: each
-  // batch repeats a request that was accepted and answered.
-  bool NeedsStore(absl::Span<const Submitted> group) const;
-  // What the store keeps of a group.
-  static std::vector<AcceptedBatch> Records(absl::Span<const Submitted> group);
-  // How many batches of a group have changes.
-  static size_t CountChanges(absl::Span<const Submitted> group);
-  // Counts and logs the result of an append.
-  void StoreEnded(SteadyInstant began, const absl::Status& status) const;
-
   // The rebuild job: compiles and publishes what is accepted. If there is
   // nothing to compile, tidies.
   void RunBuild();
@@ -345,33 +349,26 @@ class Table {
 
   // Held for moments.
   mutable Mutex mutex_;
-  CondVar stored_;  // or refused; also: staged while frozen
+  CondVar decided_;  // nothing waits for the store; or staged while frozen
   bool staging_now_ ABSL_GUARDED_BY(mutex_) = false;
-  Group submitted_ ABSL_GUARDED_BY(mutex_);
-  // The version that they lead to.
-  std::optional<UpdateStaging::Version> submitted_head_ ABSL_GUARDED_BY(mutex_);
-  // Staged batches with changes that are not yet visible.
+  Phase phase_ ABSL_GUARDED_BY(mutex_) = Phase::kIdle;
+  SteadyInstant step_at_ ABSL_GUARDED_BY(mutex_);
+  // What is staged, in this order. While a group is appended or has failed, it
+  // is the first. Empty in Phase::kIdle and kBehind. Grows under `sequence_`.
+  std::list<Group> queue_ ABSL_GUARDED_BY(mutex_);
+  std::list<Group> ended_ ABSL_GUARDED_BY(mutex_);  // the next step frees them
+  absl::Status append_error_ ABSL_GUARDED_BY(mutex_);   // of the first group
+  uint64_t position_ ABSL_GUARDED_BY(mutex_);           // TableLog::StartAppend
+  absl::Duration apply_retry_ ABSL_GUARDED_BY(mutex_);  // after want of memory
+  // Batches that are not decided, and accepted ones that are not visible.
+  // Invariant: `accepted_` has room for those that are not decided.
   size_t pending_ ABSL_GUARDED_BY(mutex_) = 0;
-  bool storing_ ABSL_GUARDED_BY(mutex_) = false;
-  // A job that is scheduled while it starts runs once more, such as when a wait
-  // ends twice. It does nothing then: the group may be with the store.
-  bool step_due_ ABSL_GUARDED_BY(mutex_) = false;
-  // These seven belong to the side that stores, while `storing_`.
-  Group group_;
-  std::optional<UpdateStaging::Version> group_head_;
-  SteadyInstant store_began_;
-  absl::Status store_error_;
-  uint64_t position_;                    // TableLog::StartAppend
-  std::vector<RemoteChange> unapplied_;  // comes before `remote_changes_`
-  absl::Duration apply_retry_;           // after the next want of memory
-  // While an append was lost to what has not come yet: it is given up then.
-  std::optional<SteadyInstant> lost_until_ ABSL_GUARDED_BY(mutex_);
   std::vector<Accepted> accepted_ ABSL_GUARDED_BY(mutex_);  // not yet visible
   // The rebuild job pauses until then.
   SteadyInstant next_build_ ABSL_GUARDED_BY(mutex_);
   v1::Table builds_ ABSL_GUARDED_BY(mutex_);  // the fields of rebuilds
   absl::Status frozen_ ABSL_GUARDED_BY(mutex_);
-  std::vector<RemoteChange> remote_changes_ ABSL_GUARDED_BY(mutex_);
+  std::list<RemoteChange> remote_changes_ ABSL_GUARDED_BY(mutex_);
   uint64_t remote_generation_ ABSL_GUARDED_BY(mutex_) = 0;  // after all of it
   // Why what other servers do is applied no more.
   absl::Status replication_error_ ABSL_GUARDED_BY(mutex_);
@@ -381,7 +378,7 @@ class Table {
 
   // Last: they use all of the above.
   Executor::Job build_job_;
-  Executor::Job store_job_;
+  Executor::Job commit_job_;
 };
 
 }  // namespace planb::server

@@ -11,6 +11,7 @@
 
 #include "base/mutex.h"
 #include "server/base/error.h"
+#include "server/base/executor.h"
 #include "server/table/table.h"
 #include "server/testing/fake_store.h"
 
@@ -181,6 +182,63 @@ TEST(TableStore, AFullDiskIsNotAskedForEachBatchOfAGroup) {
   EXPECT_LT(store.begun(), 30);
   store.Fail(absl::OkStatus());
   EXPECT_EQ(table.Apply(Upsert("::/0", 1))->generation, 1U);
+}
+
+// Between the parts of a group.
+TEST(TableStore, RoomThatComesAgainIsUsed) {
+  FakeStore store;
+  int failed = 0;
+  Table table({.store = &store, .events = {.stored = [&](auto, bool ok) {
+                                  if (!ok && ++failed == 5)
+                                    store.Fail(absl::OkStatus());
+                                }}});
+  store.Fail(QuotaError("STORE_FULL", "store", "no room"));
+  store.Hold();
+  std::vector<std::future<Table::Outcome>> outcomes;
+  for (int i = 0; i < 100; ++i) {
+    outcomes.push_back(table.Submit(Upsert(absl::StrCat(i, "::/16"), 1)));
+  }
+  store.Release();
+  EXPECT_EQ(ErrorReason(outcomes[0].get().status()), "STORE_FULL");
+  for (size_t i = 1; i < outcomes.size(); ++i) {
+    const Table::Outcome outcome = outcomes[i].get();
+    ASSERT_TRUE(outcome.ok()) << outcome.status();
+    EXPECT_EQ(outcome->generation, i);
+  }
+  EXPECT_EQ(failed, 5);
+}
+
+// The one thread of the executor builds another table meanwhile.
+TEST(TableStore, APartOfAGroupThatIsWithTheStoreHoldsNoThread) {
+  Executor executor(1);
+  FakeStore store;
+  Table table({.executor = &executor,
+               .store = &store,
+               .events = {.stored = [&](auto, bool ok) {
+                 if (!ok) store.Hold();
+               }}});
+  Table other({.executor = &executor});
+  store.Hold();
+  std::vector<std::future<Table::Outcome>> outcomes;
+  outcomes.push_back(table.Submit(Upsert("::/0", 1)));
+  store.AwaitCommits(1);
+  outcomes.push_back(table.Submit(Upsert("::/1", 1)));
+  outcomes.push_back(
+      table.Submit(Changes({{Op::kUpsert, "::/2"}, {Op::kUpsert, "::/3"}})));
+  store.FailAbove(1, QuotaError("STORE_FULL", "store", "no room"));
+  store.Release();
+  store.AwaitCommits(3);
+  ASSERT_TRUE(other.Apply(Upsert("::/0", 1)).ok());
+  EXPECT_TRUE(other.AwaitVisible(1, SteadyAfter(absl::Seconds(5))).ok());
+  outcomes.push_back(table.Submit(Upsert("::/4", 1)));
+  EXPECT_FALSE(Ready(outcomes[1]));
+  EXPECT_EQ(store.begun(), 3);
+  store.Release();
+  EXPECT_EQ(outcomes[1].get()->generation, 2U);
+  store.AwaitCommits(5);
+  store.Release();
+  EXPECT_EQ(ErrorReason(outcomes[2].get().status()), "STORE_FULL");
+  EXPECT_EQ(outcomes[3].get()->generation, 3U);
 }
 
 TEST(TableStore, ARefusedBatchPushesNoAnswerOutOfTheWindow) {
@@ -394,6 +452,24 @@ TEST(TableStore, FreezingHasADeadline) {
   EXPECT_FALSE(Ready(outcome));
   store.Close(absl::UnavailableError("down"), SteadyNow());
   EXPECT_EQ(outcome.get().status(), absl::UnavailableError("down"));
+}
+
+// As one that another server has deleted.
+TEST(TableStore, ATableThatIsClosedStillGivesTheAnswerOfTheStore) {
+  for (const absl::Status& answer : {absl::OkStatus(), DeletedRemotely()}) {
+    FakeStore store;
+    Table table({.store = &store});
+    store.Hold();
+    auto outcome = table.Submit(Upsert("::/0", 1));
+    store.AwaitCommits(1);
+    auto behind = table.Submit(Upsert("::/0", 2));
+    table.Freeze(DeletedRemotely(), SteadyNow());
+    table.Close(DeletedRemotely(), SteadyNow());
+    store.Fail(answer);
+    store.Release();
+    EXPECT_EQ(outcome.get().status(), answer);
+    EXPECT_EQ(behind.get().status(), answer);
+  }
 }
 
 TEST(TableStore, OnlyASyncedStorePersists) {

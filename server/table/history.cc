@@ -63,14 +63,16 @@ void History::Trim() {
 }
 
 History::Hold History::KeepWhatFollows() {
-  const MutexLock lock(mutex_);
-  return {this, held_.insert(Newest())};
-}
-
-void History::Release(std::multiset<uint64_t>::iterator hold) {
-  const MutexLock lock(mutex_);
-  held_.erase(hold);
-  Trim();
+  std::multiset<uint64_t>::iterator at;
+  {
+    const MutexLock lock(mutex_);
+    at = held_.insert(Newest());
+  }
+  return Hold(nullptr, [this, at](void*) {
+    const MutexLock lock(mutex_);
+    held_.erase(at);
+    Trim();
+  });
 }
 
 absl::Status History::CheckStart(uint64_t generation,

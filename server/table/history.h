@@ -13,7 +13,6 @@
 #include <memory>
 #include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -39,27 +38,11 @@ class History {
   // kept, however large: watchers of the generation before it can continue.
   History(size_t max_bytes, uint64_t generation, std::string digest);
 
-  // Keeps the deltas after one generation beyond `max_bytes`, up to twice that:
-  // time for a watcher that is sent the whole table to catch up. Must not
-  // outlive the history.
-  class Hold {
-   public:
-    Hold(Hold&& other) noexcept
-        : history_(std::exchange(other.history_, nullptr)), at_(other.at_) {}
-    Hold& operator=(Hold&&) = delete;
-    ~Hold() {
-      if (history_ != nullptr) history_->Release(at_);
-    }
-
-   private:
-    friend class History;
-    Hold(History* history, std::multiset<uint64_t>::iterator at)
-        : history_(history), at_(at) {}
-    History* history_;
-    std::multiset<uint64_t>::iterator at_;
-  };
-  // Keeps the deltas after newest().
-  Hold KeepWhatFollows();
+  // Keeps the deltas after newest() beyond `max_bytes`, up to twice that, as
+  // long as the result lives: time for a watcher that is sent the whole table
+  // to catch up. It must not outlive the history.
+  using Hold = std::shared_ptr<void>;
+  [[nodiscard]] Hold KeepWhatFollows();
 
   // Adds deltas that became visible. REQUIRES: each follows the one before it,
   // and the first of them newest().
@@ -112,7 +95,6 @@ class History {
     size_t bytes;
   };
 
-  void Release(std::multiset<uint64_t>::iterator hold);
   void Trim() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   uint64_t Newest() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return entries_.empty() ? oldest_ : entries_.back().delta->generation;

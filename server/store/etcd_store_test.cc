@@ -780,7 +780,7 @@ TEST_F(EtcdStoreTest, ReadsAgainWhatWasCompacted) {
   // What a table does with it.
   FakeStore store;
   Table behind(StoredTable(), {.store = &store});
-  behind.RemoteReplaced(table);
+  behind.Follow({.whole = std::make_unique<StoredTable>(table)});
   ASSERT_TRUE(behind.AwaitVisible(2, SteadyAfter(kPatience)).ok());
   EXPECT_EQ(behind.state().digest(), a.tables.default_table().state().digest());
 }

@@ -273,10 +273,11 @@ void TellOfFirst(Table& table) {
   const Route route = {Prefix::Parse("::/0").value(), 2};
   TableDigest digest;
   digest.Add(route);
-  table.RemoteAppended(1, {{.delta = std::make_shared<const Delta>(
-                                Delta{.generation = 1,
-                                      .routes = {route},
-                                      .digest = digest.ToString()})}});
+  table.Follow({.position = 1,
+                .batches = {{.delta = std::make_shared<const Delta>(
+                                 Delta{.generation = 1,
+                                       .routes = {route},
+                                       .digest = digest.ToString()})}}});
 }
 
 // A server that is told of one entry while its first batch asks the store, and
@@ -325,7 +326,7 @@ TEST(Follow, ALostAppendGoesOnOnceItHearsWhatItWasLostTo) {
               std::future_status::timeout);
     const SteadyInstant told = SteadyNow();
     if (fails) {
-      table.RemoteFailed(absl::DataLossError("unreadable"));
+      table.StopFollowing(absl::DataLossError("unreadable"));
     } else {
       TellOfFirst(table);
     }
@@ -350,7 +351,8 @@ TEST(Follow, ALostAppendBeginsAgainOnce) {
     store.Hold();
     TellOfFirst(table);
     // Entries without changes.
-    for (uint64_t i = 2; i < 100; ++i) table.RemoteAppended(i, {});
+    for (uint64_t i = 2; i < 100; ++i)
+      table.Follow({.position = i, .batches = {}});
     store.AwaitCommits(2);
     auto later = table.Submit(Announce("8000::/1", 1));
     absl::SleepFor(absl::Milliseconds(2));
@@ -559,12 +561,13 @@ TEST(Follow, ABatchThatDoesNotFollowStopsTheTable) {
   const std::string digest = table.state().digest();
   for (const uint64_t previous : {uint64_t{0}, uint64_t{1}}) {
     // First a gap, which is then the reason that stays.
-    table.RemoteAppended(
-        2, {{.delta = std::make_shared<const Delta>(
-                 Delta{.generation = previous + 1,
-                       .previous = previous,
-                       .routes = {{Prefix::Parse("::/0").value(), 2}},
-                       .digest = std::string(16, 'x')})}});
+    table.Follow(
+        {.position = 2,
+         .batches = {{.delta = std::make_shared<const Delta>(
+                          Delta{.generation = previous + 1,
+                                .previous = previous,
+                                .routes = {{Prefix::Parse("::/0").value(), 2}},
+                                .digest = std::string(16, 'x')})}}});
   }
   const absl::Time deadline = absl::Now() + kPatience;
   while (table.replication_error().empty() && absl::Now() < deadline) {
@@ -588,11 +591,12 @@ TEST(Follow, ATableThatStoppedAppendsNothing) {
   store.AwaitCommits(1);
   auto second = table.Submit(Announce("2001:db8::/32", 2));
   auto third = table.Submit(Announce("2001:db8::/32", 3));
-  table.RemoteAppended(2, {{.delta = std::make_shared<const Delta>(Delta{
-                                .generation = 2,
-                                .previous = 1,
-                                .routes = {{Prefix::Parse("::/0").value(), 2}},
-                                .digest = std::string(16, 'x')})}});
+  table.Follow({.position = 2,
+                .batches = {{.delta = std::make_shared<const Delta>(Delta{
+                                 .generation = 2,
+                                 .previous = 1,
+                                 .routes = {{Prefix::Parse("::/0").value(), 2}},
+                                 .digest = std::string(16, 'x')})}}});
   store.Release();
   ASSERT_TRUE(first.get().ok());
   for (auto* refused : {&second, &third}) {
@@ -694,7 +698,7 @@ TEST(Follow, ATableThatStoppedOffersNoSnapshot) {
   other.position = 7;
   other.generation = 0;
   other.routes = {{Prefix::Parse("::/0").value(), 2}};
-  table.RemoteReplaced(std::move(other));
+  table.Follow({.whole = std::make_unique<StoredTable>(std::move(other))});
   table.Freeze(DrainingError());  // waits for the job
   EXPECT_NE(table.replication_error(), "");
   EXPECT_TRUE(store.snapshots.empty());
@@ -707,11 +711,12 @@ TEST(Follow, GenerationsRise) {
   const Route route = {Prefix::Parse("::/0").value(), 2};
   TableDigest digest;
   digest.Add(route);
-  table.RemoteAppended(1, {{.delta = std::make_shared<const Delta>(
-                                Delta{.generation = 0,
-                                      .previous = 0,
-                                      .routes = {route},
-                                      .digest = digest.ToString()})}});
+  table.Follow({.position = 1,
+                .batches = {{.delta = std::make_shared<const Delta>(
+                                 Delta{.generation = 0,
+                                       .previous = 0,
+                                       .routes = {route},
+                                       .digest = digest.ToString()})}}});
   table.Freeze(DrainingError());  // waits for the job
   EXPECT_NE(table.replication_error(), "");
   EXPECT_EQ(table.state().routes_v6(), 0U);
@@ -745,7 +750,7 @@ TEST(Follow, AStoreThatLeadsOnFromAnotherTableStopsIt) {
                                             .previous = 4,
                                             .routes = {later},
                                             .digest = last.ToString()})};
-    table.RemoteReplaced(std::move(whole));
+    table.Follow({.whole = std::make_unique<StoredTable>(std::move(whole))});
     table.Freeze(DrainingError());
     EXPECT_EQ(table.replication_error().empty(), same);
     EXPECT_EQ(table.state().accepted_generation(), same ? 5U : 4U);
@@ -925,7 +930,7 @@ TEST(Follow, ContentsThatNoTableCanHaveStopTheTable) {
     FakeStore store;
     Table table(StoredTable(), {.store = &store});
     whole.generation = 1;
-    table.RemoteReplaced(std::move(whole));
+    table.Follow({.whole = std::make_unique<StoredTable>(std::move(whole))});
     const absl::Time deadline = absl::Now() + kPatience;
     while (table.replication_error().empty() && absl::Now() < deadline) {
       absl::SleepFor(absl::Milliseconds(1));
@@ -938,10 +943,11 @@ TEST(Follow, ContentsThatNoTableCanHaveStopTheTable) {
 TEST(Follow, AWrongDigestStopsTheTable) {
   FakeStore store;
   Table table(StoredTable(), {.store = &store});
-  table.RemoteAppended(1, {{.delta = std::make_shared<const Delta>(Delta{
-                                .generation = 1,
-                                .routes = {{Prefix::Parse("::/0").value(), 2}},
-                                .digest = std::string(16, 'x')})}});
+  table.Follow({.position = 1,
+                .batches = {{.delta = std::make_shared<const Delta>(Delta{
+                                 .generation = 1,
+                                 .routes = {{Prefix::Parse("::/0").value(), 2}},
+                                 .digest = std::string(16, 'x')})}}});
   const absl::Time deadline = absl::Now() + kPatience;
   while (table.replication_error().empty() && absl::Now() < deadline) {
     absl::SleepFor(absl::Milliseconds(1));

@@ -148,32 +148,19 @@ absl::Status Table::CheckSubmission() const {
       absl::Milliseconds(100));
 }
 
-std::optional<UpdateStaging::Prepared> Table::Prepare(
-    const UpdateBatch& batch) {
+std::future<Table::Outcome> Table::Submit(UpdateBatch batch) {
+  if (!staging_.WorthPreparing(batch)) return Submit(std::move(batch), nullptr);
+  // Applied to a copy of the head, while others are staged.
+  const MutexLock preparing(preparing_);
   std::optional<UpdateStaging::Prepared> prepared;
   {
     const MutexLock sequence(sequence_);
-    {
-      const MutexLock lock(mutex_);
-      if (!CheckSubmission().ok()) return std::nullopt;
-    }
-    prepared = staging_.Begin(batch);
+    MutexLock lock(mutex_);
+    const bool refused = !CheckSubmission().ok();
+    lock.unlock();
+    if (!refused) prepared = staging_.Begin(batch);
   }
-  if (!prepared.has_value()) return prepared;
-  try {
-    UpdateStaging::Prepare(batch, *prepared);
-  } catch (...) {
-    const MutexLock sequence(sequence_);
-    staging_.Forget();
-    throw;
-  }
-  return prepared;
-}
-
-std::future<Table::Outcome> Table::Submit(UpdateBatch batch) {
-  if (!staging_.WorthPreparing(batch)) return Submit(std::move(batch), nullptr);
-  const MutexLock preparing(preparing_);
-  auto prepared = Prepare(batch);
+  if (prepared.has_value()) UpdateStaging::Prepare(batch, *prepared);
   return Submit(std::move(batch), prepared.has_value() ? &*prepared : nullptr);
 }
 
@@ -192,7 +179,6 @@ std::future<Table::Outcome> Table::Submit(UpdateBatch batch,
       const MutexLock lock(mutex_);
       const absl::Status refusal = CheckSubmission();
       if (!refusal.ok()) {
-        if (prepared != nullptr) staging_.Forget();
         Operated(RefusedOperations(submitted.batch));
         submitted.promise.set_value(refusal);
         return outcome;
@@ -463,15 +449,16 @@ void Table::RefuseFirst(const absl::Status& why) {
   ended_.splice(ended_.end(), queue_, queue_.begin());
 }
 
-void Table::Add(RemoteChange change) {
+void Table::Follow(RemoteChange change) {
+  if (!change.failed.ok()) return StopFollowing(change.failed);
   const MutexLock lock(mutex_);
   if (!replication_error_.ok()) return;
   if (change.whole != nullptr) {
+    change.position = change.whole->position;
     remote_generation_ = change.whole->generation;
   }
   for (const AcceptedBatch& batch : change.batches) {
-    if (batch.delta == nullptr) continue;
-    remote_generation_ = batch.delta->generation;
+    if (batch.delta != nullptr) remote_generation_ = batch.delta->generation;
   }
   remote_changes_.push_back(std::move(change));
   if (phase_ == Phase::kIdle || phase_ == Phase::kDue) {
@@ -479,17 +466,7 @@ void Table::Add(RemoteChange change) {
   }
 }
 
-void Table::RemoteAppended(uint64_t position,
-                           std::vector<AcceptedBatch> batches) {
-  Add({.position = position, .batches = std::move(batches)});
-}
-
-void Table::RemoteReplaced(StoredTable whole) {
-  Add({.position = whole.position,
-       .whole = std::make_unique<StoredTable>(std::move(whole))});
-}
-
-void Table::RemoteFailed(const absl::Status& why) {
+void Table::StopFollowing(const absl::Status& why) {
   const MutexLock lock(mutex_);
   if (!replication_error_.ok()) return;
   replication_error_ = why;
@@ -555,7 +532,7 @@ absl::Status Table::ApplyRemoteChanges() {
   const bool stops = !status.ok() && !behind;
   if (stops) {
     status = Error(status.code(), "STORE_CORRUPT", status.message());
-    RemoteFailed(status);
+    StopFollowing(status);
     if (others_write()) replicated()->StopTable(name_, store_id_, status);
   }
   bool was_behind = false;

@@ -60,6 +60,18 @@ struct TableEvents {
   std::function<void(const RebuildRecord&)> rebuilt;
 };
 
+// What another server did with a table: appended to it, unless another field
+// says more. See StoreFollower.
+struct RemoteChange {
+  std::string table;
+  uint64_t id = 0;
+  uint64_t position = 0;  // after `batches`
+  std::vector<AcceptedBatch> batches;
+  std::unique_ptr<StoredTable> whole;
+  absl::Status failed;
+  bool deleted = false;
+};
+
 struct TableOptions {
   RibLimits limits;
   // The limit of batches that are staged and not yet visible.
@@ -137,16 +149,15 @@ class Table {
   // Submits a batch and waits for its outcome.
   Outcome Apply(UpdateBatch batch) { return Submit(std::move(batch)).get(); }
 
-  // What other servers appended to the table in the store that they share, in
+  // What other servers did with the table in the store that they share, in
   // order. Does not wait: a job applies it. A batch that does not follow what
   // is here ends that: updates are refused with DATA_LOSS (STORE_CORRUPT), and
   // lookups go on with what is visible. For want of memory it is applied later:
   // until then updates are refused with RESOURCE_EXHAUSTED (MEMORY_LIMIT).
-  void RemoteAppended(uint64_t position, std::vector<AcceptedBatch> batches);
-  // The table as a whole, after what was appended meanwhile was missed.
-  void RemoteReplaced(StoredTable whole);
+  // Ends at what failed. REQUIRES: it is not deleted.
+  void Follow(RemoteChange change);
   // Stops at what the store has of the table by now, for this reason.
-  void RemoteFailed(const absl::Status& why);
+  void StopFollowing(const absl::Status& why);
   // Blocks until what other servers did by now is visible, or cannot be
   // applied. Errors: DEADLINE_EXCEEDED.
   absl::Status AwaitFollowed(SteadyInstant deadline) const;
@@ -226,12 +237,6 @@ class Table {
     bool closed = false;  // with the store or a part: no batch is added
     int no_room = 0;      // appends of its batches that found no room
   };
-  // What another server did: batches, or all of the table.
-  struct RemoteChange {
-    uint64_t position = 0;
-    std::vector<AcceptedBatch> batches;
-    std::unique_ptr<StoredTable> whole;
-  };
   struct Accepted {
     std::shared_ptr<const Delta> delta;
     SteadyInstant at;
@@ -249,9 +254,6 @@ class Table {
 
   // Why a batch cannot be submitted now.
   absl::Status CheckSubmission() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Applies a large batch to a copy of the head, while others are staged.
-  std::optional<UpdateStaging::Prepared> Prepare(const UpdateBatch& batch)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(preparing_);
   std::future<Outcome> Submit(UpdateBatch batch,
                               UpdateStaging::Prepared* prepared);
   // Stages a batch and sets the results in it.
@@ -288,7 +290,6 @@ class Table {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void RefuseFirst(const absl::Status& why)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Add(RemoteChange change);
   // Stages and accepts it. Errors: DATA_LOSS; RESOURCE_EXHAUSTED
   // (MEMORY_LIMIT), and then it can be applied later.
   absl::Status Apply(RemoteChange& change)
@@ -311,6 +312,7 @@ class Table {
   StoreSync sync() const {
     return log() == nullptr ? StoreSync::kOff : log()->sync();
   }
+
   // The rebuild job: compiles and publishes what is accepted. If there is
   // nothing to compile, tidies.
   void RunBuild();

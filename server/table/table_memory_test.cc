@@ -201,10 +201,11 @@ TEST(TableMemory, WhatOthersAppendedIsAppliedOnceThereIsMemory) {
   ExpectAppliedLater([](Table& table, std::vector<Route> routes) {
     TableDigest digest;
     for (const Route& route : routes) digest.Add(route);
-    table.RemoteAppended(1, {{.delta = std::make_shared<const Delta>(
-                                  Delta{.generation = 1,
-                                        .routes = std::move(routes),
-                                        .digest = digest.ToString()})}});
+    table.Follow({.position = 1,
+                  .batches = {{.delta = std::make_shared<const Delta>(
+                                   Delta{.generation = 1,
+                                         .routes = std::move(routes),
+                                         .digest = digest.ToString()})}}});
   });
 }
 
@@ -214,7 +215,7 @@ TEST(TableMemory, ATableAsAWholeIsAppliedOnceThereIsMemory) {
     whole.position = 1;
     whole.generation = 1;
     whole.routes = std::move(routes);
-    table.RemoteReplaced(std::move(whole));
+    table.Follow({.whole = std::make_unique<StoredTable>(std::move(whole))});
   });
 }
 
@@ -261,8 +262,9 @@ TEST(TableMemory, BatchesThatCameToChangeSomethingFindRoomOrAreRefused) {
     }
     // The first of them is with the store: it gets the conflict.
     store.AwaitCommits(2);
-    table.RemoteAppended(2,
-                         {{.delta = std::make_shared<const Delta>(announced)}});
+    table.Follow(
+        {.position = 2,
+         .batches = {{.delta = std::make_shared<const Delta>(announced)}}});
     store.Fail(StoreConflict());
     granted_large = failures;
     store.Release();
@@ -301,7 +303,7 @@ TEST(TableMemory, ATableThatWaitsForMemoryEnds) {
       whole.routes.push_back(
           {Prefix::Truncate(Address::V4(i << 12), 20), 1 + i});
     }
-    table.RemoteReplaced(std::move(whole));
+    table.Follow({.whole = std::make_unique<StoredTable>(std::move(whole))});
     while (table.replication_error().empty()) {
       absl::SleepFor(absl::Milliseconds(1));
     }

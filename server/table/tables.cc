@@ -329,25 +329,25 @@ void Tables::Remove(Map map, const TableRef& table) {
 
 void Tables::Appended(const std::string& table, uint64_t id, uint64_t position,
                       std::vector<AcceptedBatch> batches) {
-  Follow({.name = table,
+  Follow({.table = table,
           .id = id,
           .position = position,
           .batches = std::move(batches)});
 }
 
 void Tables::Replaced(StoredTable table) {
-  Follow({.name = table.name,
+  Follow({.table = table.name,
           .id = table.id,
           .whole = std::make_unique<StoredTable>(std::move(table))});
 }
 
 void Tables::Deleted(const std::string& table, uint64_t id) {
-  Follow({.name = table, .id = id, .deleted = true});
+  Follow({.table = table, .id = id, .deleted = true});
 }
 
 void Tables::Failed(const std::string& table, uint64_t id,
                     const absl::Status& why) {
-  Follow({.name = table, .id = id, .failed = why});
+  Follow({.table = table, .id = id, .failed = why});
 }
 
 void Tables::Follow(RemoteChange change) {
@@ -362,15 +362,9 @@ void Tables::Follow(RemoteChange change) {
 }
 
 bool Tables::HandOver(RemoteChange& change) const {
-  const absl::StatusOr<TableRef> table = Find(change.name);
+  const absl::StatusOr<TableRef> table = Find(change.table);
   if (!table.ok() || (*table)->store_id() != change.id) return false;
-  if (change.whole != nullptr) {
-    (*table)->RemoteReplaced(*std::move(change.whole));
-  } else if (!change.failed.ok()) {
-    (*table)->RemoteFailed(change.failed);
-  } else {
-    (*table)->RemoteAppended(change.position, std::move(change.batches));
-  }
+  (*table)->Follow(std::move(change));
   return true;
 }
 
@@ -389,13 +383,13 @@ void Tables::RunFollow() {
       }
     }
     Map map = *map_.Read();
-    const auto it = map.find(next.name);
+    const auto it = map.find(next.table);
     const bool known = it != map.end() && it->second->store_id() == next.id;
-    if (next.name == kDefault) {
+    if (next.table == kDefault) {
       // No server deletes it, and calls use it without a reference.
       const bool lost = next.deleted && next.id == default_->store_id();
       if (lost || next.whole != nullptr) {
-        default_->RemoteFailed(
+        default_->StopFollowing(
             Error(absl::StatusCode::kDataLoss, "STORE_CORRUPT",
                   lost ? "the store has lost the default table"
                        : "the store has another default table"));
@@ -409,14 +403,11 @@ void Tables::RunFollow() {
       // Made by another server.
       const absl::StatusOr<TableRef> made = Make(*next.whole);
       if (made.ok()) {
-        map.emplace(next.name, *made);
-        map_.Publish(std::make_unique<const Map>(std::move(map)));
-        if (others_write()) {
-          replicated()->Report(next.name, next.id, (*made)->visible());
-        }
+        map.emplace(next.table, *made);
+        PublishMap(std::move(map));
       } else {
         Log(LogLevel::kError, "a table is left out",
-            {{"table", next.name}, {"error", made.status().message()}});
+            {{"table", next.table}, {"error", made.status().message()}});
       }
       const MutexLock follow(follow_mutex_);
       if (made.ok()) {

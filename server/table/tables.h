@@ -122,24 +122,14 @@ class Tables : private StoreFollower {
  private:
   using Map = absl::btree_map<std::string, TableRef>;
 
-  // What another server did with a table that is not in the map with this id.
-  struct RemoteChange {
-    std::string name;
-    uint64_t id = 0;
-    uint64_t position = 0;
-    std::vector<AcceptedBatch> batches;
-    std::unique_ptr<StoredTable> whole;
-    absl::Status failed;
-    bool deleted = false;
-  };
-
   void Appended(const std::string& table, uint64_t id, uint64_t position,
                 std::vector<AcceptedBatch> batches) override;
   void Replaced(StoredTable table) override;
   void Deleted(const std::string& table, uint64_t id) override;
   void Failed(const std::string& table, uint64_t id,
               const absl::Status& why) override;
-  // Hands it to its table, or keeps it for the job.
+  // Hands it to its table, or keeps it for the job if the map has none with
+  // this id.
   void Follow(RemoteChange change) ABSL_LOCKS_EXCLUDED(follow_mutex_);
   // False if there is no such table in the map.
   bool HandOver(RemoteChange& change) const;

@@ -9,6 +9,7 @@
 
 #include "absl/base/internal/raw_logging.h"
 #include "absl/base/thread_annotations.h"
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/mutex.h"
@@ -129,26 +130,32 @@ absl::Status CheckRoutes(absl::Span<const Route> routes) {
   return absl::OkStatus();
 }
 
+// Makes `rib`, which has `limits`, the table that `batch` lists, beyond any.
+absl::StatusOr<Rib::Change> ReplaceAll(const UpdateBatch& batch,
+                                       const RibLimits& limits, Rib& rib) {
+  const absl::Status valid = CheckRoutes(*batch.replacement);
+  if (!valid.ok()) return valid;
+  rib.SetLimits(kNoRibLimits);
+  absl::StatusOr<Rib::Change> change = rib.Apply(batch);
+  rib.SetLimits(limits);
+  return change;
+}
+
 }  // namespace
 
 absl::StatusOr<Rib> UpdateStaging::ToRib(const RibLimits& limits,
                                          const StoredTable& stored) {
-  const auto damaged = [&](absl::string_view what) {
-    return Error(absl::StatusCode::kDataLoss, "STORE_CORRUPT",
-                 absl::StrCat("the store has a table \"", stored.name,
-                              "\" that no server can have: ", what));
-  };
-  const absl::Status valid = CheckRoutes(stored.routes);
-  if (!valid.ok()) return damaged(valid.message());
   UpdateBatch batch;
   batch.replacement = stored.routes;
   batch.next_hops = stored.next_hops;
   batch.groups = stored.groups;
-  Rib rib(kNoRibLimits);
-  const absl::StatusOr<Rib::Change> change = rib.Apply(batch);
-  if (!change.ok()) return damaged(change.status().message());
-  rib.SetLimits(limits);
-  return rib;
+  Rib rib(limits);
+  const auto change = ReplaceAll(batch, limits, rib);
+  if (change.ok()) return rib;
+  return Error(
+      absl::StatusCode::kDataLoss, "STORE_CORRUPT",
+      absl::StrCat("the store has a table \"", stored.name,
+                   "\" that no server can have: ", change.status().message()));
 }
 
 UpdateStaging::UpdateStaging(const Options& options, const StoredTable& stored,
@@ -160,30 +167,18 @@ UpdateStaging::UpdateStaging(const Options& options, const StoredTable& stored,
       window_(options.request_id_window, options.most_request_ids,
               options.id_budget, options.steady_clock),
       accepted_{head_.Share()} {
+  const size_t aside = RibBytes(head_.rib);
+  const auto fibs = Admit(head_.rib, aside, {.changed = 1}, Delta(),
+                          /*validate_only=*/false);
+  head_.fibs = fibs.ok() ? *fibs : BoundByLengths(head_.rib, options_.fib);
+  head_.memory_bound = aside + head_.fibs.bytes();
   const MutexLock lock(mutex_);
+  // Keeps a table that was accepted under a higher memory limit.
+  if (!fibs.ok()) Force(head_.memory_bound);
+  accepted_ = head_.Share();
   for (const AnsweredRequest& request : window_.ToAdd(stored.requests)) {
     window_.Add(request);
     window_.Accept(1);
-  }
-  const size_t aside = RibBytes(head_.rib);
-  const auto bound_by = [&](const FibsBound& fibs)
-                            ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-                              head_.fibs = accepted_.fibs = fibs;
-                              head_bound_ = head_.memory_bound =
-                                  accepted_.memory_bound = aside + fibs.bytes();
-                            };
-  bound_by(BoundByLengths(head_.rib, options_.fib));
-  if (Reserve(head_bound_)) return;
-  const size_t left = options_.budget->left();
-  const auto measured =
-      MeasuredBound(head_.rib, options_.fib, left - std::min(aside, left));
-  if (measured.has_value() && measured->bytes() < head_.fibs.bytes()) {
-    bound_by(*measured);
-  }
-  if (!Reserve(head_bound_)) {
-    // Keeps a table that was accepted under a higher memory limit.
-    options_.budget->Force(head_bound_);
-    reserved_ = head_bound_;
   }
 }
 
@@ -480,52 +475,37 @@ absl::StatusOr<UpdateStaging::Staged> UpdateStaging::StageAccepted(
 
 absl::StatusOr<UpdateStaging::Staged> UpdateStaging::StageWhole(
     StoredTable& whole) {
-  const absl::Status valid = CheckRoutes(whole.routes);
-  if (!valid.ok()) return valid;
   UpdateBatch batch;
   batch.replace_next_hops = true;
   // Lent, not copied: a table is large. Given back also if memory runs out.
-  struct Loan {
-    Loan(StoredTable& t, UpdateBatch& b) : table(t), batch(b) {
-      batch.replacement = std::move(table.routes);
-      batch.next_hops.swap(table.next_hops);
-      batch.groups.swap(table.groups);
-    }
-    ~Loan() {
-      table.routes = *std::move(batch.replacement);
-      table.next_hops.swap(batch.next_hops);
-      table.groups.swap(batch.groups);
-    }
-    Loan(const Loan&) = delete;
-    Loan& operator=(const Loan&) = delete;
-    StoredTable& table;
-    UpdateBatch& batch;
+  const auto lend = [&] {
+    batch.replacement->swap(whole.routes);
+    batch.next_hops.swap(whole.next_hops);
+    batch.groups.swap(whole.groups);
   };
-  const Loan loan(whole, batch);
+  batch.replacement.emplace();
+  lend();
+  const absl::Cleanup give_back = lend;
   Rib rib = head_.rib.Share();
-  rib.SetLimits(kNoRibLimits);
-  // The newest generations of the store's own history: is the head one of them?
+  absl::StatusOr<Rib::Change> change = ReplaceAll(batch, options_.limits, rib);
+  if (!change.ok()) return absl::DataLossError(change.status().message());
+  // The store's own history has its newest generations: the head may be one.
   const auto other = [&](uint64_t generation, absl::string_view digest) {
     return generation == head_.generation && digest != head_.rib.digest();
   };
   bool diverged =
-      !whole.tail.empty() && other(whole.tail_generation, whole.tail_digest);
+      whole.generation < head_.generation ||
+      other(whole.generation, rib.digest()) ||
+      (!whole.tail.empty() && other(whole.tail_generation, whole.tail_digest));
   for (const auto& delta : whole.tail) {
     diverged = diverged || other(delta->generation, delta->digest);
   }
   if (diverged) {
-    return absl::DataLossError(absl::StrCat("the store had another generation ",
-                                            head_.generation,
-                                            " than this server"));
-  }
-  absl::StatusOr<Rib::Change> change = rib.Apply(batch);
-  if (!change.ok()) return absl::DataLossError(change.status().message());
-  if (whole.generation < head_.generation ||
-      (whole.generation == head_.generation &&
-       rib.digest() != head_.rib.digest())) {
-    return absl::DataLossError(absl::StrCat(
-        "the store has another generation ", whole.generation,
-        ", and this server was at ", head_.generation, " already"));
+    return absl::DataLossError(
+        absl::StrCat("the store is at generation ", whole.generation,
+                     ", and has another history than this server, which was "
+                     "at ",
+                     head_.generation));
   }
   AcceptedBatch accepted = {.writer_epoch = whole.writer_epoch};
   if (whole.generation != head_.generation) {
@@ -533,21 +513,17 @@ absl::StatusOr<UpdateStaging::Staged> UpdateStaging::StageWhole(
     change->delta.generation = whole.generation;
     accepted.delta = std::make_shared<const Delta>(std::move(change->delta));
   }
-  rib.SetLimits(options_.limits);
   absl::StatusOr<Staged> staged =
       StageRemote(std::move(rib), change->counts, std::move(accepted));
-  if (staged.ok()) AddAnswered(whole.requests);
-  return staged;
-}
-
-void UpdateStaging::AddAnswered(absl::Span<const AnsweredRequest> requests) {
+  if (!staged.ok()) return staged;
   const MutexLock lock(mutex_);
-  for (const AnsweredRequest& request : window_.ToAdd(requests)) {
+  for (const AnsweredRequest& request : window_.ToAdd(whole.requests)) {
     const AnsweredRequest* const known = window_.Find(request.request_id);
     if (known != nullptr && *known == request) continue;
     window_.Add(request);
     ++head_.requests;
   }
+  return staged;
 }
 
 UpdateStaging::Version UpdateStaging::Head() const { return head_.Share(); }

@@ -313,12 +313,9 @@ class UpdateStaging {
   // True if a batch is large, and can be prepared. O(batch).
   bool WorthPreparing(const UpdateBatch& batch) const;
   // Begins to prepare `batch`; nothing if the head refuses it. Afterwards
-  // Prepare() needs no lock. A batch is prepared from Begin() until it is
-  // staged or forgotten.
-  // REQUIRES: WorthPreparing(batch).
+  // Prepare() needs no lock. REQUIRES: WorthPreparing(batch).
   std::optional<Prepared> Begin(const UpdateBatch& batch);
   static void Prepare(const UpdateBatch& batch, Prepared& prepared);
-  void Forget();
 
   // Validates a batch against the head and applies it to the head. A refused
   // batch changes nothing. A batch that changes nothing, is only validated or
@@ -382,6 +379,7 @@ class UpdateStaging {
   absl::Status CheckConditions(const UpdateBatch& batch) const;
   // Notes what was staged while another batch is prepared.
   void Touch(const Delta& delta);
+  void Forget();
   // Applies the batch to the head, of which `next` is a copy and becomes the
   // result. Since `prepared` was begun, others changed `touched`.
   absl::StatusOr<Rib::Change> Apply(const UpdateBatch& batch,
@@ -390,8 +388,6 @@ class UpdateStaging {
   // Makes `next`, the head with what another server has accepted, the head.
   absl::StatusOr<Staged> StageRemote(Rib next, const ChangeCounts& counts,
                                      AcceptedBatch accepted);
-  // Adds requests of a log, oldest first, that are not known.
-  void AddAnswered(absl::Span<const AnsweredRequest> requests);
   // The bytes that the FIBs of `next`, which is the head with a change, may
   // come to: by the lengths of prefixes or, if that and `aside` does not fit,
   // as measured, O(routes). Reserves them, unless it is only validated. What
@@ -410,7 +406,8 @@ class UpdateStaging {
   // These belong to the thread that stages.
   Version head_;
   // Whether a batch is being prepared, and which prefixes others changed
-  // meanwhile. Ends if these are too many, or if the head is rolled back.
+  // meanwhile. Ends if these are too many, if the head is rolled back, or when
+  // the next is begun.
   bool preparing_ = false;
   std::vector<Prefix> touched_;
 

@@ -20,7 +20,7 @@ import numpy as np
 
 import planb_lookup
 from planb_lookup import AsyncClient, Client, Error, NextHop
-from planb_lookup import _codec
+from planb_lookup import _codec, _pipeline
 from planb_lookup.v1 import route_lookup_pb2
 
 BINARY = os.environ["PLANB_SERVER_BINARY"]
@@ -600,7 +600,7 @@ class ContractTest(unittest.TestCase):
                     hashes = rng.integers(1 << 32, size=count, dtype=np.uint32)
                     encoded = _codec.encode_batch(
                         batch_id, rows, hashes,
-                        _codec.batch_options("red", 300, 1.5, True))
+                        _pipeline.batch_options("red", 300, 1.5, True))
                     self.assertEqual(
                         route_lookup_pb2.BatchLookupRequest.FromString(encoded),
                         route_lookup_pb2.BatchLookupRequest(

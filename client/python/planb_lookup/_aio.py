@@ -14,14 +14,14 @@ import numpy as np
 
 from planb_lookup import _calls, _codec
 from planb_lookup._client import CHANNEL_OPTIONS
-from planb_lookup._pipeline import Options, Pipeline, own
+from planb_lookup._pipeline import Pipeline, Streams, own
 from planb_lookup.v1 import route_table_pb2, types_pb2
 
 _T = TypeVar("_T")
 _EOF: Any = getattr(grpc.aio, "EOF")  # missing in the stubs of some versions
 
 
-class AsyncClient:
+class AsyncClient(Streams["AsyncStream"]):
     """Client for asyncio. For the event loop in which it is made."""
 
     def __init__(self, target: str, *, table: str = "", timeout: float = 30.0,
@@ -33,9 +33,8 @@ class AsyncClient:
             else grpc.aio.secure_channel(target, credentials, options))
         # Without serializers calls take and return bytes, unknown to the stubs.
         self._channel = cast(Any, channel)
-        self._batch_lookup = self._channel.stream_stream(_calls.BATCH_LOOKUP)
-        self._table = table
-        self._timeout = timeout
+        super().__init__(AsyncStream, self._channel.stream_stream(_calls.BATCH_LOOKUP),
+                         table, timeout)
 
     async def close(self) -> None:
         await self._channel.close()
@@ -52,21 +51,9 @@ class AsyncClient:
                      timeout: float | None = None, batch_size: int = 16384
                      ) -> _codec.Hops:
         """As Client.lookup."""
-        options = Options(batch_size=batch_size, timeout=(
-            self._timeout if timeout is None else timeout))
-        async with self._open(options, table, min_generation,
-                              max(options.timeout or 0.0, 0.0), False) as stream:
+        async with self._lookup_stream(table, min_generation, timeout,
+                                       batch_size) as stream:
             return await stream.lookup(addresses, flow_hashes=flow_hashes)
-
-    def stream(self, *, in_flight: int = 4, batch_size: int = 16384,
-               table: str | None = None, min_generation: int = 0,
-               max_wait: float = 0.0, want_prefix_lengths: bool = False,
-               timeout: float | None = None, give_up_after: float = 10.0
-               ) -> AsyncStream:
-        """As Client.stream."""
-        return self._open(
-            Options(in_flight, batch_size, timeout, give_up_after), table,
-            min_generation, max_wait, want_prefix_lengths)
 
     async def resolve(self, addresses: _codec.Addresses, *,
                       flow_hashes: Sequence[int] | None = None,
@@ -112,9 +99,6 @@ class AsyncClient:
         """As Client.status."""
         return await self._call(_calls.status(self._name(table)), timeout)
 
-    def _name(self, table: str | None) -> str:
-        return self._table if table is None else table
-
     async def _call(self, call: _calls.Call[_T], timeout: float | None) -> _T:
         try:
             reply = await self._channel.unary_unary(call.method)(
@@ -122,12 +106,6 @@ class AsyncClient:
         except grpc.aio.AioRpcError as failure:
             raise _codec.error_of(failure) from None
         return call.convert(reply)
-
-    def _open(self, options: Options, table: str | None, min_generation: int,
-              max_wait: float, want_prefix_lengths: bool) -> AsyncStream:
-        return AsyncStream(self._batch_lookup, Pipeline(
-            options, _codec.batch_options(self._name(table), min_generation,
-                                          max_wait, want_prefix_lengths)))
 
 
 class AsyncStream:

@@ -14,7 +14,7 @@ import grpc
 import numpy as np
 
 from planb_lookup import _calls, _codec
-from planb_lookup._pipeline import Options, Pipeline, own
+from planb_lookup._pipeline import Pipeline, Streams, own
 from planb_lookup.v1 import route_table_pb2, types_pb2
 
 _T = TypeVar("_T")
@@ -38,7 +38,7 @@ CHANNEL_OPTIONS = (
 )
 
 
-class Client:
+class Client(Streams["Stream"]):
     """One connection to a server. Thread-safe.
 
     `target` is "unix:///run/planb/planb.sock", "host:port" or "[::1]:50051".
@@ -55,9 +55,8 @@ class Client:
             else grpc.secure_channel(target, credentials, options))
         # Without serializers calls take and return bytes, unknown to the stubs.
         self._channel = cast(Any, channel)
-        self._batch_lookup = self._channel.stream_stream(_calls.BATCH_LOOKUP)
-        self._table = table
-        self._timeout = timeout
+        super().__init__(Stream, self._channel.stream_stream(_calls.BATCH_LOOKUP),
+                         table, timeout)
 
     def close(self) -> None:
         self._channel.close()
@@ -78,21 +77,9 @@ class Client:
         answered from one generation. A program that looks up often keeps a
         Stream.
         """
-        options = Options(batch_size=batch_size, timeout=(
-            self._timeout if timeout is None else timeout))
-        with self._open(options, table, min_generation,
-                        max(options.timeout or 0.0, 0.0), False) as stream:
+        with self._lookup_stream(table, min_generation, timeout,
+                                 batch_size) as stream:
             return stream.lookup(addresses, flow_hashes=flow_hashes)
-
-    def stream(self, *, in_flight: int = 4, batch_size: int = 16384,
-               table: str | None = None, min_generation: int = 0,
-               max_wait: float = 0.0, want_prefix_lengths: bool = False,
-               timeout: float | None = None, give_up_after: float = 10.0
-               ) -> Stream:
-        """A stream of batches. `timeout` bounds its whole life."""
-        return self._open(
-            Options(in_flight, batch_size, timeout, give_up_after), table,
-            min_generation, max_wait, want_prefix_lengths)
 
     def resolve(self, addresses: _codec.Addresses, *,
                 flow_hashes: Sequence[int] | None = None,
@@ -144,9 +131,6 @@ class Client:
         """The state of a table."""
         return self._call(_calls.status(self._name(table)), timeout)
 
-    def _name(self, table: str | None) -> str:
-        return self._table if table is None else table
-
     def _call(self, call: _calls.Call[_T], timeout: float | None) -> _T:
         try:
             reply = self._channel.unary_unary(call.method)(
@@ -154,11 +138,6 @@ class Client:
         except grpc.RpcError as failure:
             raise _codec.error_of(failure) from None
         return call.convert(reply)
-
-    def _open(self, options: Options, table: str | None, min_generation: int,
-              max_wait: float, want_prefix_lengths: bool) -> Stream:
-        return Stream(self._batch_lookup, Pipeline(options, _codec.batch_options(
-            self._name(table), min_generation, max_wait, want_prefix_lengths)))
 
 
 class Stream:

@@ -105,20 +105,6 @@ def _parsed(kind: type[_M], data: bytes) -> _M:
         raise Error(_MALFORMED, "the server sent a malformed message") from None
 
 
-def batch_options(table: str, min_generation: int, max_wait: float,
-                  want_prefix_lengths: bool) -> bytes:
-    """What all batches of a stream have in common, encoded."""
-    if max_wait < 0:
-        raise ValueError(f"max_wait: {max_wait} is less than no time")
-    min_generation = integer(min_generation, "min_generation")
-    if not 0 <= min_generation < 1 << 64:
-        raise ValueError(f"min_generation: {min_generation} is no generation")
-    return route_lookup_pb2.BatchLookupRequest(
-        table=table, min_generation=min_generation,
-        max_wait_ms=round(min(max_wait * 1000, 0xFFFFFFFF)),
-        want_prefix_lengths=want_prefix_lengths).SerializeToString()
-
-
 def encode_batch(batch_id: int, rows: Rows, flow_hashes: Hops | None,
                  options: bytes) -> bytes:
     head = route_lookup_pb2.BatchLookupRequest(request_id=batch_id)

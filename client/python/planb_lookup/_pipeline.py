@@ -13,13 +13,16 @@ import collections
 import dataclasses
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any, Generic, TypeVar
 
 import grpc
 import numpy as np
 
 from planb_lookup import _codec
+from planb_lookup.v1 import route_lookup_pb2
 
+_S = TypeVar("_S")
 _FIRST_WAIT, _LONGEST_WAIT = 0.01, 2.0
 
 
@@ -131,3 +134,48 @@ class Pipeline:
 def own(result: _codec.Result) -> _codec.Result:
     """The same result with next hops of its own, aligned and writable."""
     return dataclasses.replace(result, next_hops=result.next_hops.astype(np.uint32))
+
+
+def batch_options(table: str, min_generation: int, max_wait: float,
+                  want_prefix_lengths: bool) -> bytes:
+    """What all batches of a stream have in common, encoded."""
+    if max_wait < 0:
+        raise ValueError(f"max_wait: {max_wait} is less than no time")
+    min_generation = _codec.integer(min_generation, "min_generation")
+    if not 0 <= min_generation < 1 << 64:
+        raise ValueError(f"min_generation: {min_generation} is no generation")
+    return route_lookup_pb2.BatchLookupRequest(
+        table=table, min_generation=min_generation,
+        max_wait_ms=round(min(max_wait * 1000, 0xFFFFFFFF)),
+        want_prefix_lengths=want_prefix_lengths).SerializeToString()
+
+
+class Streams(Generic[_S]):
+    """What Client and AsyncClient have in common: how they make streams."""
+
+    def __init__(self, kind: Callable[[Any, Pipeline], _S], batch_lookup: Any,
+                 table: str, timeout: float) -> None:
+        self._kind = kind
+        self._batch_lookup = batch_lookup
+        self._table = table
+        self._timeout = timeout
+
+    def stream(self, *, in_flight: int = 4, batch_size: int = 16384,
+               table: str | None = None, min_generation: int = 0,
+               max_wait: float = 0.0, want_prefix_lengths: bool = False,
+               timeout: float | None = None, give_up_after: float = 10.0) -> _S:
+        """A stream of batches. `timeout` bounds its whole life."""
+        return self._kind(self._batch_lookup, Pipeline(
+            Options(in_flight, batch_size, timeout, give_up_after),
+            batch_options(self._name(table), min_generation, max_wait,
+                          want_prefix_lengths)))
+
+    def _lookup_stream(self, table: str | None, min_generation: int,
+                       timeout: float | None, batch_size: int) -> _S:
+        timeout = self._timeout if timeout is None else timeout
+        return self.stream(batch_size=batch_size, table=table, timeout=timeout,
+                           min_generation=min_generation,
+                           max_wait=max(timeout, 0.0))
+
+    def _name(self, table: str | None) -> str:
+        return self._table if table is None else table

@@ -261,8 +261,8 @@ void Table::RunCommits() {
     const MutexLock lock(mutex_);
     // A job that is scheduled while it starts runs once more, and may do so
     // early: whoever runs has the step.
-    if (phase_ == Phase::kIdle || phase_ == Phase::kRunning || stopping_)
-      return;
+    const bool awaited = phase_ == Phase::kDue || phase_ == Phase::kBehind;
+    if (!awaited || stopping_) return;
     if (SteadyNow() < step_at_) return commit_job_.Schedule(step_at_);
     phase_ = Phase::kRunning;
     error = std::exchange(append_error_, absl::OkStatus());
@@ -343,6 +343,7 @@ void Table::Appended(const absl::Status& status, bool records,
         {{"table", name_}, {"error", status.message()}});
   }
   const MutexLock lock(mutex_);
+  ABSL_RAW_CHECK(phase_ == Phase::kRunning, "an append ends once");
   if (status.ok()) {
     if (records) ++position_;
     Accept(queue_.front());

@@ -267,15 +267,19 @@ class Table {
   // Accepts the batches that were staged first, and answers them.
   void Accept(Group& group) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  // The commit queue. One group at a time is appended, by one loop: RunCommits
-  // applies what other servers did, and what became of the last group, to what
-  // is staged; AppendNext hands the next group to the store; Appended accepts
-  // it, or leaves it in front with the error, and makes the next step due. No
-  // thread waits for the store or for other servers.
-  void RunCommits();
+  // The commit queue. One group at a time is appended, by one loop of three
+  // steps: RunCommits, the job, applies what other servers did, and what became
+  // of the last group, to what is staged; AppendNext hands the next group to
+  // the store; Appended, the callback, accepts it, or leaves it in front with
+  // the error, and makes the next step due. No thread waits for the store or
+  // for other servers.
+  void RunCommits() ABSL_LOCKS_EXCLUDED(mutex_);
+  // REQUIRES: Phase::kRunning.
   void AppendNext() ABSL_LOCKS_EXCLUDED(mutex_);
   // `records`: some were appended, not only the position confirmed.
-  void Appended(const absl::Status& status, bool records, SteadyInstant began);
+  // REQUIRES: Phase::kRunning, and the first group is with the store.
+  void Appended(const absl::Status& status, bool records, SteadyInstant began)
+      ABSL_LOCKS_EXCLUDED(mutex_);
   // The job takes the next step then.
   void Await(Phase phase, SteadyInstant at)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -283,9 +287,9 @@ class Table {
   // what is queued again. `error`: that of the first group, if it is not OK.
   // Answers what holds then: beside steady writers the next read of the store
   // would find others ahead again. REQUIRES: Phase::kRunning.
-  void Recover(const absl::Status& error);
-  // Keeps the first group for another append, in parts if there was no room for
-  // the whole, or refuses it.
+  void Recover(const absl::Status& error) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Keeps the first group for another append, in halves if there was no room
+  // for the whole, or refuses it. REQUIRES: all is rolled back.
   void KeepOrRefuse(const absl::Status& error)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void RefuseFirst(const absl::Status& why)

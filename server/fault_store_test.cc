@@ -305,7 +305,7 @@ TEST(FaultStore, NewerSchemaIsRefused) {
   EXPECT_THAT(line, HasSubstr(store));
   EXPECT_THAT(line, HasSubstr("newer"));
   EXPECT_THAT(line, HasSubstr("1000"));
-  Sql(store, "PRAGMA user_version = 4");
+  Sql(store, "PRAGMA user_version = 5");
   StoredServer server(store);
   ASSERT_TRUE(server.Begins()) << server.process().Log();
   EXPECT_EQ(server.List(), listed);

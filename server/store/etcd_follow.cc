@@ -16,7 +16,6 @@
 #include "absl/strings/strip.h"
 #include "absl/time/time.h"
 #include "base/mutex.h"
-#include "lpm/io/byte_source.h"
 #include "lpm/io/table_file.h"
 #include "lpm/routes/table_digest.h"
 #include "server/base/error.h"
@@ -42,9 +41,7 @@ using etcd_txn::ReadElse;
 using etcd_txn::SameEnd;
 using etcdserverpb::KeyValue;
 
-constexpr char kFormat[] = "planb store 2";
-// Its records have no digests.
-constexpr char kOldFormat[] = "planb store 1";
+constexpr char kFormat[] = "planb store 3";
 // What may be wrong with what stands where a table's record should.
 constexpr char kNoName[] = "does not have a table's name";
 constexpr char kNoRecord[] = "is not a table's record";
@@ -63,28 +60,6 @@ std::chrono::milliseconds PauseOf(absl::Duration longest) {
 
 bool IsCorrupt(const absl::Status& status) {
   return ErrorReason(status) == "STORE_CORRUPT";
-}
-
-absl::StatusOr<std::vector<AcceptedBatch>> ParseBatches(
-    const std::string& contents) {
-  std::vector<AcceptedBatch> batches;
-  ByteCursor cursor(contents);
-  uint64_t generation = 0;
-  if (!ReadGeneration(cursor, generation)) {
-    return absl::DataLossError("ends too early");
-  }
-  while (!cursor.empty()) {
-    ReadBatchResult read;
-    const absl::Status status = ReadBatch(cursor, read);
-    if (!status.ok()) return status;
-    AcceptedBatch& batch = batches.emplace_back();
-    batch.writer_epoch = read.writer_epoch;
-    batch.request = std::move(read.request);
-    if (read.delta.has_value()) {
-      batch.delta = std::make_shared<const Delta>(*std::move(read.delta));
-    }
-  }
-  return batches;
 }
 
 }  // namespace
@@ -106,14 +81,12 @@ absl::Status EtcdStore::CheckFormat(absl::Duration patience) {
   if (response->succeeded()) return absl::OkStatus();
   const KeyValue* const found = FoundElse(*response);
   if (found != nullptr && found->value() == kFormat) return absl::OkStatus();
-  if (found != nullptr && found->value() == kOldFormat) {
-    return Error(
-        absl::StatusCode::kFailedPrecondition, "STORE_TOO_OLD",
-        absl::StrCat(key, " is \"", kOldFormat, "\", and this server reads \"",
-                     kFormat, "\" alone; begin with another prefix"));
-  }
-  return Error(absl::StatusCode::kFailedPrecondition, "STORE_TOO_NEW",
-               absl::StrCat(key, " is not \"", kFormat, "\""));
+  const bool old = found != nullptr && found->value() < kFormat;
+  return Error(
+      absl::StatusCode::kFailedPrecondition,
+      old ? "STORE_TOO_OLD" : "STORE_TOO_NEW",
+      absl::StrCat(key, " is not \"", kFormat,
+                   "\", which this server reads; begin with another prefix"));
 }
 
 absl::StatusOr<std::string> EtcdStore::Contents(uint64_t id, uint64_t number,
@@ -153,9 +126,8 @@ absl::StatusOr<StoredTable> EtcdStore::LoadTable(Log& log, int64_t revision) {
     }
     next = snapshot.next();
     chain = snapshot.chain();
-    table.generation = snapshot.generation();
     log.snapshot_bytes = snapshot.bytes();
-    replay.BeginSnapshot(snapshot.bytes());
+    replay.Reserve(snapshot.bytes());
     const std::string prefix = PartPrefix(log.id, next);
     uint64_t parts = 0;
     uint64_t bytes = 0;
@@ -165,17 +137,16 @@ absl::StatusOr<StoredTable> EtcdStore::LoadTable(Log& log, int64_t revision) {
           ++parts;
           bytes += kv.value().size();
           checksum = Xxh3(kv.value(), checksum);
-          const absl::Status pushed = replay.PushSnapshot(kv.value());
-          return pushed.ok() ? pushed : Corrupt(kv.key(), pushed.message());
+          const absl::Status part = replay.Read(kv.value(), /*is_part=*/true);
+          return part.ok() ? part : Corrupt(kv.key(), part.message());
         });
     if (!read.ok()) return read.status();
     if (parts != snapshot.parts() || bytes != snapshot.bytes() ||
         checksum != snapshot.checksum()) {
       return Corrupt(prefix, "does not have the parts that were written");
     }
-    const absl::Status ended = replay.EndSnapshot();
-    if (!ended.ok()) return Corrupt(prefix, ended.message());
-    if (replay.digest() != snapshot.digest()) {
+    if (replay.digest() != snapshot.digest() ||
+        table.generation != snapshot.generation()) {
       return Corrupt(request.key(),
                      "has another digest than the contents of its snapshot");
     }
@@ -197,7 +168,7 @@ absl::StatusOr<StoredTable> EtcdStore::LoadTable(Log& log, int64_t revision) {
           return Corrupt(kv.key(),
                          "is damaged, or does not follow the one before it");
         }
-        const absl::Status replayed = replay.ReadEntry(*contents);
+        const absl::Status replayed = replay.Read(*contents, /*is_part=*/false);
         if (!replayed.ok()) return Corrupt(kv.key(), replayed.message());
         log.log_bytes += contents->size();
         log.ends.push_back({next++, table.generation, chain, contents->size(),
@@ -386,7 +357,7 @@ absl::Status EtcdStore::Deliver(uint64_t id, uint64_t number, int64_t revision,
     auto read = Contents(id, number, entry, revision);
     if (!read.ok() && !IsCorrupt(read.status())) return read.status();
     if (read.ok()) contents = *std::move(read);
-    auto accepted = ParseBatches(contents);
+    auto accepted = ReadEntry(contents);
     if (accepted.ok()) {
       batches = *std::move(accepted);
     } else {
@@ -408,12 +379,10 @@ absl::Status EtcdStore::Deliver(uint64_t id, uint64_t number, int64_t revision,
       Fail(log, EntryKey(id, number), damage);
       return absl::OkStatus();
     }
-    ByteCursor cursor(contents);
-    uint64_t generation = 0;
-    ReadGeneration(cursor, generation);
-    log.record.set_generation(generation);
     for (const AcceptedBatch& batch : batches) {
-      if (batch.delta != nullptr) log.record.set_digest(batch.delta->digest);
+      if (batch.delta == nullptr) continue;
+      log.record.set_generation(batch.delta->generation);
+      log.record.set_digest(batch.delta->digest);
     }
   }
   Done done;

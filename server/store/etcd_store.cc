@@ -5,6 +5,7 @@
 #include "server/store/etcd_store.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "absl/base/internal/raw_logging.h"
@@ -289,26 +290,17 @@ void EtcdStore::StartAppend(const std::string& table, uint64_t id,
   if (batches.empty() && position == kAnyPosition) {
     return done(absl::OkStatus());
   }
-  uint64_t previous = 0;
-  uint64_t generation = 0;
-  std::string digest;
-  std::string body;
-  for (const AcceptedBatch& batch : batches) {
-    if (batch.delta != nullptr) {
-      if (generation == 0) previous = batch.delta->previous;
-      generation = batch.delta->generation;
-      digest = batch.delta->digest;
-    }
-    AppendBatch(batch, body);
-  }
+  std::vector<Entry> entries =
+      MakeEntries(batches, std::numeric_limits<size_t>::max());
+  if (entries.empty()) entries.emplace_back();
   MutexLock lock(mutex_);
   if (!closed_.ok()) {
     const absl::Status why = closed_;
     lock.unlock();
     return done(why);
   }
-  jobs_.push_back({table, id, position, batches.empty(), std::move(body),
-                   previous, generation, std::move(digest), std::move(done)});
+  jobs_.push_back({table, id, position, batches.empty(), std::move(entries[0]),
+                   std::move(done)});
   changed_.notify_all();
 }
 
@@ -353,12 +345,13 @@ absl::Status EtcdStore::Refusal(const Job& job, const Log* log) const {
   if (job.position != kAnyPosition && job.position + 1 != log->record.next()) {
     return StoreConflict();  // the follower has been told already
   }
-  if (job.generation != 0 && job.previous != log->record.generation()) {
+  if (job.entry.generation != 0 &&
+      job.entry.previous != log->record.generation()) {
     // No server could apply it.
     return Corrupt(
         EntryKey(log->id, log->record.next()),
         absl::StrCat("would follow generation ", log->record.generation(),
-                     " as if it was ", job.previous));
+                     " as if it was ", job.entry.previous));
   }
   return absl::OkStatus();
 }
@@ -485,9 +478,9 @@ void EtcdStore::Append(Job job) {
     revision = log->revision;
     number = record.next();
     log->append = ++appends_;
-    if (job.generation != 0) {
-      record.set_generation(job.generation);
-      record.set_digest(job.digest);
+    if (job.entry.generation != 0) {
+      record.set_generation(job.entry.generation);
+      record.set_digest(job.entry.digest);
     }
     log->append_generation = record.generation();
     log->append_digest = record.digest();
@@ -495,9 +488,7 @@ void EtcdStore::Append(Job job) {
     entry.set_append(log->append);
   }
   const uint64_t append = entry.append();
-  std::string contents;
-  AppendLittle(record.generation(), contents);
-  contents += job.contents;
+  std::string& contents = job.entry.bytes;
   record.set_chain(Xxh3(contents, record.chain()));
   record.set_next(number + 1);
   entry.set_writer(instance_);

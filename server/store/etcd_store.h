@@ -28,6 +28,7 @@
 #include "base/mutex.h"
 #include "etcd_records.pb.h"
 #include "server/store/etcd_client.h"
+#include "server/store/store_entry.h"
 #include "server/table/store.h"
 
 namespace planb::server {
@@ -143,10 +144,7 @@ class EtcdStore final : public Store, public ReplicatedLog, public TableFeed {
     uint64_t id;
     uint64_t position;
     bool confirms;  // the position alone
-    std::string contents;
-    uint64_t previous;    // the generation before it
-    uint64_t generation;  // after it; 0: as before
-    std::string digest;   // after it, if `generation` is not 0
+    Entry entry;
     Done done;
   };
   struct Offer {

@@ -27,7 +27,6 @@
 #include "lpm/synthetic/synthetic.h"
 #include "server/base/error.h"
 #include "server/store/store_entry.h"
-#include "server/store/store_snapshot.h"
 #include "server/table/tables.h"
 #include "server/testing/etcd_cluster.h"
 #include "server/testing/fake_store.h"
@@ -555,18 +554,17 @@ TEST_F(EtcdStoreTest, ASnapshotOfOtherContentsIsRefused) {
   snapshot.set_next(2);
   snapshot.set_generation(1);
   snapshot.set_chain(head.chain());
-  SnapshotSource source(other.name, MakeVersion(other));
-  for (;;) {
-    const auto part = source.Next();
-    ASSERT_TRUE(part.ok()) << part.status();
-    if (part->empty()) break;
+  const TableVersion version = MakeVersion(other);
+  const auto put = [&](absl::string_view part) {
     Put(absl::StrCat("data/snapshots/", id, "/0000000000000002/",
                      absl::Hex(snapshot.parts(), absl::kZeroPad16)),
-        *part);
+        std::string(part));
     snapshot.set_parts(snapshot.parts() + 1);
-    snapshot.set_bytes(snapshot.bytes() + part->size());
-    snapshot.set_checksum(Xxh3(*part, snapshot.checksum()));
-  }
+    snapshot.set_bytes(snapshot.bytes() + part.size());
+    snapshot.set_checksum(Xxh3(part, snapshot.checksum()));
+    return absl::OkStatus();
+  };
+  ASSERT_TRUE(ForEachPart(ContentsOf(version), 1000, put).ok());
   etcdserverpb::DeleteRangeRequest erase;
   erase.set_key(absl::StrCat(prefix_, "/state/logs/", id, "/0000000000000001"));
   ASSERT_TRUE(cluster_->Client("")->DeleteRange(erase).ok());
@@ -621,7 +619,9 @@ TEST_F(EtcdStoreTest, ASnapshotIsNotWrittenOver) {
   const auto paused = Open(options);
   StoredTable table, last;
   MakeTables(*paused, table, last);
-  wire.CutBefore(kTableFileMagic);  // in the first part
+  wire.CutBefore(absl::StrCat("data/snapshots/",
+                              absl::Hex(table.id, absl::kZeroPad16),
+                              "/0000000000000002/"));  // the first part
   paused->OfferSnapshot(table.name, [&] { return MakeVersion(table); });
   AwaitCut(wire);
   options.etcd = Options().etcd;
@@ -1067,10 +1067,9 @@ TEST_F(EtcdStoreTest, NamesThatNoTableMayHaveAreIgnoredAndRefused) {
 }
 
 TEST_F(EtcdStoreTest, OtherFormatsAreRefused) {
-  Put("format", "planb store 3");
+  Put("format", "planb store 4");
   EXPECT_EQ(ErrorReason(Open()->Load().status()), "STORE_TOO_NEW");
-  // Without digests.
-  Put("format", "planb store 1");
+  Put("format", "planb store 2");
   const absl::Status old = Open()->Load().status();
   EXPECT_EQ(ErrorReason(old), "STORE_TOO_OLD");
   EXPECT_TRUE(absl::IsFailedPrecondition(old)) << old;

@@ -18,7 +18,6 @@
 #include "server/store/etcd_store.h"
 #include "server/store/etcd_txn.h"
 #include "server/store/store_entry.h"
-#include "server/store/store_snapshot.h"
 
 namespace planb::server {
 namespace {
@@ -401,27 +400,16 @@ absl::Status EtcdStore::WriteSnapshot(Offer offer) {
                        "the turn to write snapshots, or the table, is gone");
     };
     const std::string prefix = PartPrefix(offer.id, record.next());
-    SnapshotSource source(offer.name, std::move(offer.version));
-    while (status.ok()) {
-      const absl::StatusOr<std::string> part = source.Next();
-      status = part.status();
-      if (!status.ok() || part->empty()) break;
-      // A part may be longer than etcd takes.
-      absl::string_view left = *part;
-      while (status.ok() && !left.empty()) {
-        const bool cut = left.size() > 2 * options_.chunk_bytes;
-        const absl::string_view value =
-            left.substr(0, cut ? options_.chunk_bytes : left.size());
-        left.remove_prefix(value.size());
-        etcdserverpb::TxnRequest txn = step;
-        AddPut(absl::StrCat(prefix, Hex(record.parts())), std::string(value),
-               txn);
-        record.set_parts(record.parts() + 1);
-        record.set_checksum(Xxh3(value, record.checksum()));
-        record.set_bytes(record.bytes() + value.size());
-        status = make(txn);
-      }
-    }
+    status = ForEachPart(ContentsOf(offer.version), options_.chunk_bytes,
+                         [&](absl::string_view part) {
+                           etcdserverpb::TxnRequest txn = step;
+                           AddPut(absl::StrCat(prefix, Hex(record.parts())),
+                                  std::string(part), txn);
+                           record.set_parts(record.parts() + 1);
+                           record.set_checksum(Xxh3(part, record.checksum()));
+                           record.set_bytes(record.bytes() + part.size());
+                           return make(txn);
+                         });
     if (status.ok()) {
       AddPut(read.key(), record.SerializeAsString(), step);
       AddDelete(LogPrefix(offer.id), EntryKey(offer.id, record.next()), step);

@@ -22,8 +22,8 @@ bool IsFull(int code, int kept_error, int last_error) {
   return false;
 }
 
-}  // namespace
-
+// The error of the last call. REQUIRES: errno was 0 before that call, because
+// one that succeeds does not change it.
 absl::Status SqlError(sqlite3* sql) {
   const int last_error = errno;
   const int code = sqlite3_extended_errcode(sql);
@@ -60,37 +60,25 @@ absl::Status SqlError(sqlite3* sql) {
   }
 }
 
-// Clears errno for SqlError, because calls that succeed do not change it.
-absl::StatusOr<bool> SqlStatement::Step() {
-  errno = 0;
-  const int code = sqlite3_step(statement_.get());
-  if (code == SQLITE_ROW) return true;
-  absl::Status status;
-  if (code != SQLITE_DONE) {
-    status = SqlError(sqlite3_db_handle(statement_.get()));
-  }
-  sqlite3_reset(statement_.get());
-  if (!status.ok()) return status;
-  return false;
-}
+}  // namespace
 
-absl::string_view SqlStatement::Bytes(int column) const {
-  const void* bytes = sqlite3_column_blob(statement_.get(), column);
-  const int size = sqlite3_column_bytes(statement_.get(), column);
+absl::string_view SqlRow::Bytes(int column) const {
+  const void* bytes = sqlite3_column_blob(statement_, column);
+  const int size = sqlite3_column_bytes(statement_, column);
   return bytes == nullptr ? absl::string_view()
                           : absl::string_view(static_cast<const char*>(bytes),
                                               static_cast<size_t>(size));
 }
 
-void SqlStatement::Bind(int index, absl::string_view text) {
+void Sql::Bind(sqlite3_stmt* statement, int index, absl::string_view text) {
   // A null pointer would bind NULL.
-  sqlite3_bind_text64(statement_.get(), index,
+  sqlite3_bind_text64(statement, index,
                       text.data() == nullptr ? "" : text.data(), text.size(),
                       SQLITE_STATIC, SQLITE_UTF8);
 }
 
-void SqlStatement::Bind(int index, const SqlBlob& blob) {
-  sqlite3_bind_blob64(statement_.get(), index,
+void Sql::Bind(sqlite3_stmt* statement, int index, const SqlBlob& blob) {
+  sqlite3_bind_blob64(statement, index,
                       blob.bytes.data() == nullptr ? "" : blob.bytes.data(),
                       blob.bytes.size(), SQLITE_STATIC);
 }
@@ -99,6 +87,7 @@ absl::StatusOr<std::unique_ptr<Sql>> Sql::Open(const std::string& path,
                                                bool create,
                                                const std::string& vfs) {
   sqlite3* raw = nullptr;
+  errno = 0;
   const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX |
                     SQLITE_OPEN_EXRESCODE | (create ? SQLITE_OPEN_CREATE : 0);
   const int code = sqlite3_open_v2(path.c_str(), &raw, flags,
@@ -121,35 +110,35 @@ absl::Status Sql::Run(const std::string& text) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<SqlStatement> Sql::Prepare(const std::string& text, bool kept) {
-  sqlite3_stmt* raw = nullptr;
-  if (sqlite3_prepare_v3(sql(), text.c_str(), -1,
-                         kept ? SQLITE_PREPARE_PERSISTENT : 0, &raw,
-                         nullptr) != SQLITE_OK) {
-    return SqlError(sql());
-  }
-  return SqlStatement(raw);
-}
-
-absl::StatusOr<SqlStatement*> Sql::Kept(absl::string_view text) {
+absl::StatusOr<sqlite3_stmt*> Sql::Kept(absl::string_view text) {
   auto found = kept_.find(text);
   if (found == kept_.end()) {
-    absl::StatusOr<SqlStatement> statement =
-        Prepare(std::string(text), /*kept=*/true);
-    if (!statement.ok()) return statement.status();
-    found = kept_.emplace(text, *std::move(statement)).first;
+    sqlite3_stmt* raw = nullptr;
+    errno = 0;
+    if (sqlite3_prepare_v3(sql(), text.data(), static_cast<int>(text.size()),
+                           SQLITE_PREPARE_PERSISTENT, &raw,
+                           nullptr) != SQLITE_OK) {
+      return SqlError(sql());
+    }
+    found = kept_.emplace(text, raw).first;
   }
-  return &found->second;
+  return found->second.get();
 }
 
-absl::Status Sql::ForEachRow(SqlStatement& statement, ReadRow read) {
-  while (true) {
-    const absl::StatusOr<bool> row = statement.Step();
-    if (!row.ok()) return row.status();
-    if (!*row) return absl::OkStatus();
-    const absl::Status status = read(statement);
-    if (!status.ok()) return Damaged(status.message());
+absl::Status Sql::ForEachRow(sqlite3_stmt* statement, ReadRow read) {
+  absl::Status status;
+  for (int code = SQLITE_ROW; status.ok() && code == SQLITE_ROW;) {
+    errno = 0;
+    code = sqlite3_step(statement);
+    if (code == SQLITE_ROW) {
+      const absl::Status wrong = read(SqlRow(statement));
+      if (!wrong.ok()) status = Damaged(wrong.message());
+    } else if (code != SQLITE_DONE) {
+      status = SqlError(sql());
+    }
   }
+  sqlite3_reset(statement);
+  return status;
 }
 
 absl::Status Sql::Damaged(absl::string_view what) const {
@@ -157,15 +146,12 @@ absl::Status Sql::Damaged(absl::string_view what) const {
                absl::StrCat(path(), ": ", what));
 }
 
-absl::StatusOr<bool> Sql::Checkpoint(int mode) {
+absl::Status Sql::Truncate() {
   errno = 0;
-  int pages = 0;
-  int moved = 0;
-  const int code =
-      sqlite3_wal_checkpoint_v2(sql(), nullptr, mode, &pages, &moved);
-  if (code == SQLITE_BUSY && mode == SQLITE_CHECKPOINT_PASSIVE) return false;
-  if (code != SQLITE_OK) return SqlError(sql());
-  return moved == pages;
+  return sqlite3_wal_checkpoint_v2(sql(), nullptr, SQLITE_CHECKPOINT_TRUNCATE,
+                                   nullptr, nullptr) == SQLITE_OK
+             ? absl::OkStatus()
+             : SqlError(sql());
 }
 
 absl::Status Sql::Sync() {
@@ -183,9 +169,9 @@ absl::Status Sql::Sync() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<int64_t> Sql::Integer(const std::string& text) {
+absl::StatusOr<int64_t> Sql::Integer(absl::string_view text) {
   int64_t value = 0;
-  absl::Status status = ForEach(text, [&value](const SqlStatement& row) {
+  absl::Status status = ForEach(text, [&value](const SqlRow& row) {
     value = row.Integer(0);
     return absl::OkStatus();
   });
@@ -193,9 +179,9 @@ absl::StatusOr<int64_t> Sql::Integer(const std::string& text) {
   return value;
 }
 
-absl::StatusOr<std::string> Sql::Text(const std::string& text) {
+absl::StatusOr<std::string> Sql::Text(absl::string_view text) {
   std::string value;
-  absl::Status status = ForEach(text, [&value](const SqlStatement& row) {
+  absl::Status status = ForEach(text, [&value](const SqlRow& row) {
     value = std::string(row.Bytes(0));
     return absl::OkStatus();
   });

@@ -12,7 +12,6 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <utility>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
@@ -26,65 +25,22 @@ struct SqlBlob {
   absl::string_view bytes;
 };
 
-// A prepared statement. Thread-compatible; must not outlive its Sql.
-class SqlStatement {
+// A row of a query, while it is read.
+class SqlRow {
  public:
-  // Binds all parameters and runs a statement that returns no rows. Strings are
-  // not copied and must live until it returns. Integers of 2^63 and above are
-  // stored as negative ones.
-  template <typename... Values>
-  absl::Status Run(const Values&... values) {
-    BindAll(values...);
-    const absl::StatusOr<bool> row = Step();
-    return row.ok() ? absl::OkStatus() : row.status();
-  }
-
-  // Binds all parameters, before Step(). Strings must live until the last
-  // Step().
-  template <typename... Values>
-  void BindAll(const Values&... values) {
-    int index = 0;
-    (Bind(++index, values), ...);
-  }
-
-  // True if there is a row. Its columns can be read until the next Step().
-  // After false or an error the statement can be run again.
-  absl::StatusOr<bool> Step();
+  explicit SqlRow(sqlite3_stmt* statement) : statement_(statement) {}
 
   int64_t Integer(int column) const {
-    return sqlite3_column_int64(statement_.get(), column);
+    return sqlite3_column_int64(statement_, column);
   }
   uint64_t Unsigned(int column) const {
     return static_cast<uint64_t>(Integer(column));
-  }
-  bool IsNull(int column) const {
-    return sqlite3_column_type(statement_.get(), column) == SQLITE_NULL;
   }
   // The bytes of a TEXT or BLOB.
   absl::string_view Bytes(int column) const;
 
  private:
-  friend class Sql;
-  struct Finalize {
-    void operator()(sqlite3_stmt* statement) const {
-      sqlite3_finalize(statement);
-    }
-  };
-
-  explicit SqlStatement(sqlite3_stmt* statement) : statement_(statement) {}
-
-  void Bind(int index, int64_t value) {
-    sqlite3_bind_int64(statement_.get(), index, value);
-  }
-  void Bind(int index, uint64_t value) {
-    Bind(index, static_cast<int64_t>(value));
-  }
-  void Bind(int index, uint32_t value) { Bind(index, int64_t{value}); }
-  void Bind(int index, int value) { Bind(index, int64_t{value}); }
-  void Bind(int index, absl::string_view text);
-  void Bind(int index, const SqlBlob& blob);
-
-  std::unique_ptr<sqlite3_stmt, Finalize> statement_;
+  sqlite3_stmt* const statement_;
 };
 
 // A connection to a database file. Thread-compatible.
@@ -105,33 +61,33 @@ class Sql {
   absl::Status Run(const std::string& text);
 
   // The first column of the first row.
-  absl::StatusOr<int64_t> Integer(const std::string& text);
-  absl::StatusOr<std::string> Text(const std::string& text);
+  absl::StatusOr<int64_t> Integer(absl::string_view text);
+  absl::StatusOr<std::string> Text(absl::string_view text);
 
-  // Runs one statement that returns no rows. It is kept prepared.
+  // Runs one statement, which is kept prepared, with parameters: integers,
+  // those of 2^63 and above as negative ones, and bytes. Calls `read` with each
+  // row; its errors become Damaged().
+  using ReadRow = absl::FunctionRef<absl::Status(const SqlRow&)>;
   template <typename... Values>
-  absl::Status Change(const char* text, const Values&... values) {
-    const absl::StatusOr<SqlStatement*> statement = Kept(text);
-    return statement.ok() ? (*statement)->Run(values...) : statement.status();
-  }
-
-  // Calls `read` with each row of a query. Its errors become Damaged().
-  using ReadRow = absl::FunctionRef<absl::Status(const SqlStatement&)>;
-  template <typename... Values>
-  absl::Status ForEach(const std::string& text, ReadRow read,
+  absl::Status ForEach(absl::string_view text, ReadRow read,
                        const Values&... values) {
-    absl::StatusOr<SqlStatement> statement = Prepare(text, /*kept=*/false);
+    const absl::StatusOr<sqlite3_stmt*> statement = Kept(text);
     if (!statement.ok()) return statement.status();
-    statement->BindAll(values...);
+    int index = 0;
+    (Bind(*statement, ++index, values), ...);
     return ForEachRow(*statement, read);
+  }
+  template <typename... Values>
+  absl::Status Change(absl::string_view text, const Values&... values) {
+    return ForEach(
+        text, [](const SqlRow&) { return absl::OkStatus(); }, values...);
   }
 
   // DATA_LOSS (STORE_CORRUPT) with the file.
   absl::Status Damaged(absl::string_view what) const;
 
-  // `mode` is one of SQLITE_CHECKPOINT_*. False if pages are left in the log,
-  // because another process reads them or makes a checkpoint itself.
-  absl::StatusOr<bool> Checkpoint(int mode);
+  // Moves the write-ahead log into the database and truncates it.
+  absl::Status Truncate();
 
   // Syncs the database and its write-ahead log, with what a process wrote that
   // died before it synced. REQUIRES: the database was read.
@@ -143,23 +99,31 @@ class Sql {
   const char* path() const { return sqlite3_db_filename(sql(), "main"); }
 
  private:
-  struct Close {
+  struct Free {
     void operator()(sqlite3* sql) const { sqlite3_close_v2(sql); }
+    void operator()(sqlite3_stmt* statement) const {
+      sqlite3_finalize(statement);
+    }
   };
 
   explicit Sql(sqlite3* sql) : sql_(sql) {}
 
-  // `text` is one statement. `kept`: it will be run many times.
-  absl::StatusOr<SqlStatement> Prepare(const std::string& text, bool kept);
-  absl::StatusOr<SqlStatement*> Kept(absl::string_view text);
-  absl::Status ForEachRow(SqlStatement& statement, ReadRow read);
+  absl::StatusOr<sqlite3_stmt*> Kept(absl::string_view text);
+  absl::Status ForEachRow(sqlite3_stmt* statement, ReadRow read);
 
-  std::unique_ptr<sqlite3, Close> sql_;
-  std::map<std::string, SqlStatement, std::less<>> kept_;  // by their text
+  static void Bind(sqlite3_stmt* statement, int index, int64_t value) {
+    sqlite3_bind_int64(statement, index, value);
+  }
+  static void Bind(sqlite3_stmt* statement, int index, uint64_t value) {
+    Bind(statement, index, static_cast<int64_t>(value));
+  }
+  static void Bind(sqlite3_stmt* statement, int index, absl::string_view text);
+  static void Bind(sqlite3_stmt* statement, int index, const SqlBlob& blob);
+
+  std::unique_ptr<sqlite3, Free> sql_;
+  // By their text.
+  std::map<std::string, std::unique_ptr<sqlite3_stmt, Free>, std::less<>> kept_;
 };
-
-// The error of the last call on `sql`. REQUIRES: errno is as that call left it.
-absl::Status SqlError(sqlite3* sql);
 
 }  // namespace planb::server
 

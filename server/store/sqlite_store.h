@@ -15,10 +15,21 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "server/store/sqlite_engine.h"
 #include "server/table/store.h"
 
 namespace planb::server {
+
+struct SqliteStoreOptions {
+  std::string path;
+  StoreSync sync = StoreSync::kFull;
+  // The number of 4-KiB pages in the write-ahead log that starts a checkpoint.
+  int64_t checkpoint_pages = 4000;
+  // A table's log with more bytes than this, and than half its snapshot, is
+  // replaced by a snapshot.
+  uint64_t log_bytes = 16 << 20;
+  // A VFS registered with SQLite, for tests of failing disks.
+  std::string vfs;
+};
 
 // For tests. A plain value.
 struct StoreCounters {
@@ -28,8 +39,9 @@ struct StoreCounters {
   uint64_t snapshot_failures = 0;
 };
 
-// Owns the connection to the database, and the thread that writes what all
-// others append. Thread-safe.
+// Group commit: what many threads want to write becomes one transaction of one
+// thread. The other threads at most wait, so a disk that does not answer holds
+// up that thread alone. Thread-safe.
 class SqliteStore final : public Store, public TableLog {
  public:
   // Creates the file if it is absent; its directory must exist. The store also
@@ -38,7 +50,7 @@ class SqliteStore final : public Store, public TableLog {
   // STORE_TOO_NEW, STORE_TOO_OLD); DATA_LOSS (STORE_CORRUPT), also if
   // acknowledged commits are missing; UNAVAILABLE (STORE_FAILED).
   static absl::StatusOr<std::unique_ptr<SqliteStore>> Open(
-      SqliteStoreOptions options);
+      const SqliteStoreOptions& options);
 
   // Moves the write-ahead log into the database. After Close() it gives up if
   // the disk takes longer than some seconds, and leaves the thread behind.
@@ -65,24 +77,19 @@ class SqliteStore final : public Store, public TableLog {
   void OfferSnapshot(const std::string& table, uint64_t id,
                      absl::FunctionRef<TableVersion()> version) override;
 
-  // Waits until no snapshot, sweep or checkpoint is left to do.
+  // Waits until nothing is left to write.
   void AwaitBackground();
 
   // Does not wait for a transaction.
   StoreCounters counters() const;
 
  private:
-  // What the tasks that write snapshots share.
-  struct Snapshots;
+  class Engine;
 
-  explicit SqliteStore(std::shared_ptr<SqliteEngine> engine);
-
-  // Deletes leftovers, soon.
-  void Sweep();
+  explicit SqliteStore(std::shared_ptr<Engine> engine);
 
   // The thread shares it, so that it outlives this if it is left behind.
-  const std::shared_ptr<SqliteEngine> engine_;
-  const std::shared_ptr<Snapshots> snapshots_;
+  const std::shared_ptr<Engine> engine_;
   std::thread thread_;
 };
 

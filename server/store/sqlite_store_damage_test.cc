@@ -13,7 +13,8 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/numbers.h"
 #include "server/base/error.h"
-#include "server/store/sqlite_files.h"
+#include "server/store/commit_watermark.h"
+#include "server/store/sqlite_sql.h"
 #include "server/store/sqlite_store.h"
 #include "server/testing/small_store.h"
 #include "server/testing/store_place.h"
@@ -285,23 +286,22 @@ TEST(SqliteStoreDamage, OlderDatabaseIsRefused) {
 // has rebooted.
 TEST(SqliteStoreDamage, UnsyncedCommitsMayBeLostWithTheMachine) {
   const Sample sample = MakeSample("unsynced", 10, 0);
-  const auto open = [&](bool synced, const std::string& boot_id) {
+  const auto open = [&](bool synced, uint64_t boot) {
     WriteStoreFiles(sample.path, sample.files);
     {
-      CommitWatermark mark =
-          CommitWatermark::Open(StoreMarkPath(sample.path)).value();
-      StoreMarkRecord record = mark.Read().value().value();
-      record.sequence += 5;
-      record.synced = synced;
-      record.boot_id = boot_id;
-      EXPECT_TRUE(mark.Write(record).ok());
+      const auto file = CommitWatermark::Open(sample.path).value();
+      StoreMark mark = file->Read().value().value();
+      mark.sequence += 5;
+      mark.synced = synced ? 1 : 0;
+      mark.boot = boot;
+      EXPECT_TRUE(file->Write(mark).ok());
     }
     return SqliteStore::Open(Options(sample.path)).status();
   };
-  const std::string other(16, 'x');
-  EXPECT_EQ(ErrorReason(open(true, CurrentBootId())), "STORE_CORRUPT");
+  const uint64_t other = ThisBoot() + 1;
+  EXPECT_EQ(ErrorReason(open(true, ThisBoot())), "STORE_CORRUPT");
   EXPECT_EQ(ErrorReason(open(true, other)), "STORE_CORRUPT");
-  EXPECT_EQ(ErrorReason(open(false, CurrentBootId())), "STORE_CORRUPT");
+  EXPECT_EQ(ErrorReason(open(false, ThisBoot())), "STORE_CORRUPT");
   EXPECT_TRUE(open(false, other).ok());
 }
 
@@ -353,6 +353,14 @@ TEST(SqliteStoreOpen, NeedsAWritableDirectory) {
   EXPECT_THAT(std::string(absent.status().message()), HasSubstr("/absent/"));
 }
 
+TEST(SqliteStoreOpen, NeedsAFileSystemWithSharedMemory) {
+  const auto store = SqliteStore::Open(
+      {.path = NewStorePath("no_log"), .vfs = "unix-dotfile"});
+  EXPECT_EQ(ErrorReason(store.status()), "STORE_UNWRITABLE");
+  EXPECT_THAT(std::string(store.status().message()),
+              HasSubstr("does not support a write-ahead log"));
+}
+
 // Runs as another user, because root may write everywhere.
 TEST(SqliteStoreOpen, NeedsWritableFiles) {
   namespace fs = std::filesystem;
@@ -385,34 +393,17 @@ TEST(SqliteStoreOpen, NeedsWritableFiles) {
   EXPECT_TRUE(open_as_other().ok());
 }
 
-TEST(SqliteStoreOpen, NewerSchemaIsRefused) {
-  const std::string path = NewStorePath("newer");
-  OpenStore(path).reset();
-  Edit(path, "PRAGMA user_version = 77");
-  const auto store = SqliteStore::Open({.path = path});
-  EXPECT_EQ(store.status().code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_EQ(ErrorReason(store.status()), "STORE_TOO_NEW");
-}
-
-TEST(SqliteStoreOpen, ShowsLogsAndSnapshotsInViews) {
+TEST(SqliteStoreOpen, ShowsLogsInAView) {
   const std::string path = NewStorePath("people");
-  auto store = SqliteStore::Open(Options(path)).value();
-  StoredTable table = {.name = "blue", .generation = 1};
-  for (NextHopId i = 1; i <= 600; ++i) {
-    table.routes.push_back(
-        {Prefix::Truncate(Address::V4(i << 16), 16), NextHopId{7}});
-  }
+  auto store = OpenStore(path);
   ASSERT_TRUE(store->CreateTable("blue", 0).ok());
-  ASSERT_TRUE(store->Append("blue", {Batch(1, table.routes)}).ok());
-  store->OfferSnapshot("blue", [&] { return MakeVersion(table); });
-  store->AwaitBackground();
-  ASSERT_TRUE(store->Append("blue", {Batch(2, {})}).ok());
+  ASSERT_TRUE(store->Append("blue", {Batch(1, {})}).ok());
   const auto sql = Sql::Open(path, false).value();
-  EXPECT_EQ(*sql->Text("SELECT table_name || ' ' || number || ' ' || bytes"
-                       " FROM log_list"),
-            "blue 2 69");
-  EXPECT_EQ(*sql->Text("SELECT table_name || ' ' || part FROM snapshot_list"),
-            "blue 0");
+  const std::string list =
+      "SELECT table_name || ' ' || number || ' ' || kind || ' ' || bytes"
+      " FROM log_list WHERE number = ";
+  EXPECT_EQ(*sql->Text(list + "0"), "blue 0 snapshot 61");
+  EXPECT_EQ(*sql->Text(list + "1"), "blue 1 entry 61");
 }
 
 // Each message names the table and what is wrong with it.
@@ -445,69 +436,49 @@ TEST(SqliteStoreOpen, EditedByHandIsRefused) {
     store->AwaitBackground();
   }
   const StoreFiles files = ReadStoreFiles(good);
+  // Of table 1 part 0 and entries 1 to 3, of table 2 part 0 and entry 1.
+  constexpr char kNotTheLog[] = "the log of table default is not the one";
+  constexpr char kNotTheRow[] = "a row of store or tables is damaged";
   const std::pair<const char*, const char*> edits[] = {
-      // Entries 2 to 4 of table 1, entry 1 of table 2.
-      {"DELETE FROM log WHERE id = (1 << 43) + 2",
-       "entry 2 of the log of table"
-       " default is missing"},
-      {"DELETE FROM log WHERE id = (1 << 43) + 3", "entry 3"},
-      {"DELETE FROM log WHERE id = (1 << 43) + 4", "the last entry of a log"},
-      {"DELETE FROM log", "the last entry of a log"},
-      {"UPDATE log SET id = id + 7 WHERE id = (1 << 43) + 4",
-       "the last entry of a log"},
+      {"DELETE FROM log WHERE id = (1 << 43) + 1",
+       "entry 1 of the log of table default is missing"},
+      {"DELETE FROM log WHERE id = (1 << 43) + 2", "entry 2"},
+      {"DELETE FROM log WHERE id = (1 << 43) + 3", kNotTheLog},
+      {"DELETE FROM log", kNotTheLog},
+      {"UPDATE log SET id = id + 7 WHERE id = (1 << 43) + 3", "entry 3"},
       {"UPDATE log SET entry = CAST(substr(entry, 1, length(entry) - 1) ||"
-       " x'01' AS BLOB)"
-       " WHERE id = (1 << 43) + 2",
-       "entry 2 of the log of table default is damaged"},
-      {"UPDATE log SET entry = CAST(substr(entry, 1, length(entry) - 1) ||"
-       " x'01' AS BLOB)"
-       " WHERE id = (1 << 43) + 4",
-       "entry 4 of the log of table default is damaged"},
-      {"UPDATE log SET entry = x'' WHERE id = (1 << 43) + 4", "default"},
-      {"UPDATE log SET checksum = 9 WHERE id = (1 << 43) + 3", "entry 3"},
-      {"UPDATE log SET checksum = 9 WHERE id = (1 << 43) + 4",
-       "the last entry of a log"},
-      // Entries 2 and 3 change places, with their checksums.
-      {"UPDATE log SET id = 1 WHERE id = (1 << 43) + 2;"
-       " UPDATE log SET id = id - 1 WHERE id = (1 << 43) + 3;"
-       " UPDATE log SET id = (1 << 43) + 3 WHERE id = 1",
-       "entry 2 of the log of table default is damaged, or does not follow"},
-      // The same for the ends of two tables.
-      {"UPDATE log SET id = 1 WHERE id = (1 << 43) + 4;"
-       " UPDATE log SET id = (1 << 43) + 4 WHERE id = (2 << 43) + 1;"
+       " x'01' AS BLOB) WHERE id = (1 << 43) + 1",
+       "entry 1 of the log of table default ends too early"},
+      // Its writer's epoch.
+      {"UPDATE log SET entry = CAST(substr(entry, 1, 1) || x'01' ||"
+       " substr(entry, 3) AS BLOB) WHERE id = (1 << 43) + 1",
+       kNotTheLog},
+      {"UPDATE log SET entry = x'' WHERE id = (1 << 43) + 3", kNotTheLog},
+      // Entries 1 and 2 change places.
+      {"UPDATE log SET id = 1 WHERE id = (1 << 43) + 1;"
+       " UPDATE log SET id = id - 1 WHERE id = (1 << 43) + 2;"
+       " UPDATE log SET id = (1 << 43) + 2 WHERE id = 1",
+       "entry 1 of the log of table default leads from"},
+      // The ends of two tables.
+      {"UPDATE log SET id = 1 WHERE id = (1 << 43) + 3;"
+       " UPDATE log SET id = (1 << 43) + 3 WHERE id = (2 << 43) + 1;"
        " UPDATE log SET id = (2 << 43) + 1 WHERE id = 1",
-       "the last entry of a log"},
-      // An older end: what is left after entry 3 only.
-      {"UPDATE log SET entry = (SELECT entry FROM log WHERE id = (1 << 43) + "
-       "3),"
-       " checksum = (SELECT checksum FROM log WHERE id = (1 << 43) + 3)"
-       " WHERE id = (1 << 43) + 4",
-       "the last entry of a log"},
-      {"DELETE FROM snapshots", "the snapshot of table default is not the one"},
-      {"UPDATE snapshots SET bytes = CAST(x'01' || substr(bytes, 2) AS BLOB)",
-       "the snapshot of table default"},
-      {"UPDATE snapshots SET bytes = substr(bytes, 1, length(bytes) - 1)",
-       "the snapshot of table default"},
-      {"UPDATE snapshots SET bytes = CAST(bytes || x'00' AS BLOB)",
-       "the snapshot of table default"},
-      {"UPDATE snapshots SET id = id + 1",
-       "a part of the snapshot of table default is missing"},
-      {"INSERT INTO snapshots SELECT id + 1, x'' FROM snapshots",
-       "the snapshot of table default is not the one"},
-      {"UPDATE tables SET generation = 9", "a row of tables"},
-      {"UPDATE tables SET name = 'd' WHERE id = 1", "a row of tables"},
-      {"UPDATE tables SET name = 'other' WHERE id = 1", "the row of table"},
-      {"UPDATE tables SET id = 0 WHERE id = 1", "the row of table 0"},
-      {"UPDATE tables SET id = 3 WHERE id = 1", "a row of tables"},
-      {"UPDATE tables SET snapshot = 0", "a row of tables"},
-      {"UPDATE tables SET first = 1", "a row of tables"},
-      {"UPDATE tables SET first = first + 1", "a row of tables"},
-      {"UPDATE tables SET base = 1", "a row of tables"},
-      {"DELETE FROM tables", "a row of tables"},
-      {"UPDATE store SET generation_floor = 9", "row of store"},
-      {"UPDATE store SET heads_sum = heads_sum + 1", "row of store"},
-      {"DELETE FROM store", "row of store"},
-      {"DROP TABLE log", "its schema is damaged"},
+       "entry 3 of the log of table default leads from"},
+      {"DELETE FROM log WHERE id = 1 << 43", "entry 0"},
+      {"UPDATE log SET entry = CAST(entry || x'00' AS BLOB)", "entry 0"},
+      {"INSERT INTO log SELECT (1 << 43) + 4, x''", kNotTheLog},
+      {"UPDATE tables SET generation = 9", kNotTheRow},
+      {"UPDATE tables SET name = 'd' WHERE id = 1", kNotTheRow},
+      {"UPDATE tables SET name = 'other' WHERE id = 1", kNotTheRow},
+      {"UPDATE tables SET id = 0 WHERE id = 1", kNotTheRow},
+      {"UPDATE tables SET parts = 0", kNotTheRow},
+      {"UPDATE tables SET next = next - 1", kNotTheRow},
+      {"UPDATE tables SET chain = 1", kNotTheRow},
+      {"DELETE FROM tables", kNotTheRow},
+      {"UPDATE store SET generation_floor = 9", kNotTheRow},
+      {"DELETE FROM store", kNotTheRow},
+      {"DROP TABLE log", "no such table"},
+      {"ALTER TABLE store RENAME COLUMN store_id TO x", "no such column"},
   };
   for (const auto& [edit, says] : edits) {
     SCOPED_TRACE(edit);

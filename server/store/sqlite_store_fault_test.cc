@@ -25,6 +25,7 @@
 #include "absl/time/clock.h"
 #include "lpm/synthetic/synthetic.h"
 #include "server/base/error.h"
+#include "server/store/commit_watermark.h"
 #include "server/store/sqlite_store.h"
 #include "server/testing/faulty_disk.h"
 #include "server/testing/small_store.h"
@@ -145,7 +146,7 @@ INSTANTIATE_TEST_SUITE_P(All, Faults,
                                           testing::Values(1, kForEver)),
                          FaultName);
 
-// Fails operations while snapshots are written and logs are deleted.
+// Fails operations while snapshots take the place of logs.
 TEST_P(Faults, OfSnapshotsLoseNothing) {
   const auto [fault, bad] = GetParam();
   const std::string path = NewStorePath("snapshot_faults");

@@ -16,7 +16,8 @@
 #include "absl/strings/str_join.h"
 #include "lpm/synthetic/synthetic.h"
 #include "server/base/error.h"
-#include "server/store/sqlite_files.h"
+#include "server/store/commit_watermark.h"
+#include "server/store/sqlite_sql.h"
 #include "server/testing/small_store.h"
 #include "server/testing/store_place.h"
 #include "server/testing/store_script.h"
@@ -79,14 +80,6 @@ TEST(SqliteStore, KeepsARandomHistoryWithSnapshots) {
   EXPECT_GT(snapshots, 10U);
 }
 
-TEST(SqliteStore, IsEmptyWhenNew) {
-  auto store = OpenStore(NewStorePath("new"));
-  EXPECT_EQ(store->kind(), "sqlite");
-  EXPECT_THAT(store->path(), HasSubstr("planb.db"));
-  EXPECT_TRUE(store->Load().value().empty());
-  EXPECT_EQ(store->generation_floor(), 0U);
-}
-
 // The requests with these numbers, each so long after the one before.
 std::vector<AcceptedBatch> Requests(int first, int last, absl::Duration apart) {
   std::vector<AcceptedBatch> batches;
@@ -145,10 +138,12 @@ TEST(SqliteStore, LargeTableComesAndGoes) {
   EXPECT_LT(StoreFileBytes(path), bytes + bytes / 10);
 }
 
-int64_t Count(const std::string& path, const char* of) {
+// How many rows of the log are of this kind.
+int64_t Count(const std::string& path, const char* kind) {
   return Sql::Open(path, false)
       .value()
-      ->Integer(absl::StrCat("SELECT count(*) FROM ", of))
+      ->Integer(absl::StrCat("SELECT count(*) FROM log_list WHERE kind = '",
+                             kind, "'"))
       .value();
 }
 
@@ -218,15 +213,18 @@ TEST(SqliteStore, SnapshotReplacesTheLogOfItsTable) {
   offer();
   EXPECT_FALSE(wanted);
   for (NextHopId i = 2; i <= 50; ++i) append(i);
-  EXPECT_EQ(Count(path, "log"), 51);
+  EXPECT_EQ(Count(path, "entry"), 51);
   offer();
   EXPECT_TRUE(wanted);
+  wanted = false;
+  offer();  // its snapshot is on the way
+  EXPECT_FALSE(wanted);
   append(51);
   store->AwaitBackground();
   EXPECT_EQ(store->counters().snapshots, 1U);
   // Entry 51 came after the offer.
-  EXPECT_EQ(Count(path, "log"), 2);
-  EXPECT_EQ(Count(path, "snapshots"), 1);
+  EXPECT_EQ(Count(path, "entry"), 2);
+  EXPECT_EQ(Count(path, "snapshot"), 2);  // and of the other table
   EXPECT_TRUE(store->Load().value()[0].requests == table.requests);
   EXPECT_TRUE(store->Load().value()[0].routes == table.routes);
 
@@ -235,8 +233,8 @@ TEST(SqliteStore, SnapshotReplacesTheLogOfItsTable) {
   offer();
   store->AwaitBackground();
   EXPECT_EQ(store->counters().snapshots, 2U);
-  EXPECT_EQ(Count(path, "log"), 1);
-  EXPECT_EQ(Count(path, "snapshots"), 1);
+  EXPECT_EQ(Count(path, "entry"), 1);
+  EXPECT_EQ(Count(path, "snapshot"), 2);  // and of the other table
   store.reset();
   const auto tables = OpenStore(path)->Load().value();
   ASSERT_EQ(tables.size(), 2U);
@@ -268,43 +266,10 @@ TEST(SqliteStore, SnapshotHoldsALargeTable) {
       store->Append("default", {{.delta = delta, .writer_epoch = 7}}).ok());
   store->OfferSnapshot("default", [&] { return MakeVersion(table); });
   store->AwaitBackground();
-  EXPECT_EQ(Count(path, "log"), 0);
-  EXPECT_GT(Count(path, "snapshots"), 4);
+  EXPECT_EQ(Count(path, "entry"), 0);
+  EXPECT_GT(Count(path, "snapshot"), 4);
   store.reset();
   EXPECT_EQ(StoreDifference({table}, OpenStore(path)->Load().value()), "");
-}
-
-// What a process leaves that dies while it writes a snapshot or deletes rows.
-TEST(SqliteStore, LeftoversAreDeletedAtTheStart) {
-  const std::string path = NewStorePath("leftovers");
-  auto store = OpenStore(path);
-  ASSERT_TRUE(store->CreateTable("default", 0).ok());
-  ASSERT_TRUE(
-      store->Append("default", {Batch(1, {MakeRoute("::/0", 1)})}).ok());
-  store.reset();
-  const auto tables = OpenStore(path)->Load().value();
-  const auto sql = Sql::Open(path, false).value();
-  for (const int64_t key : {EntryKey(1, 0), EntryKey(2, 1), EntryKey(9, 8)}) {
-    ASSERT_TRUE(
-        sql->Run(absl::StrCat("INSERT INTO log VALUES (", key, ", 5, x'00')"))
-            .ok());
-  }
-  ASSERT_TRUE(
-      sql->Run(absl::StrCat("WITH RECURSIVE part(n) AS (SELECT 0 UNION ALL"
-                            " SELECT n + 1 FROM part WHERE n < 2999)"
-                            " INSERT INTO snapshots SELECT ",
-                            PartKey(77, 0), " + n, zeroblob(2000) FROM part"))
-          .ok());
-  store = OpenStore(path);
-  // Ids of leftovers are not used for new tables.
-  ASSERT_TRUE(store->CreateTable("new", 0).ok());
-  ASSERT_TRUE(store->Append("new", {Batch(1, {MakeRoute("::/0", 2)})}).ok());
-  EXPECT_EQ(StoreDifference(tables, {store->Load().value()[0]}), "");
-  store->AwaitBackground();
-  EXPECT_EQ(Count(path, "log"), 2);
-  EXPECT_EQ(Count(path, "snapshots"), 0);
-  store.reset();
-  EXPECT_EQ(OpenStore(path)->Load()->size(), 2U);
 }
 
 // Only the batch that does not follow is refused.
@@ -419,14 +384,14 @@ TEST(SqliteStore, CommitsBesideAReader) {
   ASSERT_TRUE(store->CreateTable("default", 0).ok());
   const auto reader = Sql::Open(path, false).value();
   ASSERT_TRUE(reader->Run("BEGIN").ok());
-  EXPECT_EQ(*reader->Integer("SELECT count(*) FROM log"), 0);
+  EXPECT_EQ(*reader->Integer("SELECT count(*) FROM log"), 1);
   for (NextHopId i = 1; i <= 100; ++i) {
     ASSERT_TRUE(
         store->Append("default", {Batch(i, {MakeRoute("::/0", i)})}).ok());
   }
-  EXPECT_EQ(*reader->Integer("SELECT count(*) FROM log"), 0);
+  EXPECT_EQ(*reader->Integer("SELECT count(*) FROM log"), 1);
   ASSERT_TRUE(reader->Run("END").ok());
-  EXPECT_EQ(*reader->Integer("SELECT count(*) FROM log"), 100);
+  EXPECT_EQ(*reader->Integer("SELECT count(*) FROM log"), 101);
 }
 
 }  // namespace

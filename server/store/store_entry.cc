@@ -6,12 +6,13 @@
 
 #include <array>
 #include <cstring>
+#include <memory>
 #include <utility>
-#include <vector>
 
 #include "absl/base/internal/raw_logging.h"
 #include "absl/numeric/int128.h"
 #include "absl/strings/str_cat.h"
+#include "lpm/io/byte_source.h"
 #include "lpm/io/table_file.h"
 #include "lpm/prefix.h"
 
@@ -162,8 +163,6 @@ absl::Status ReadDelta(ByteCursor& cursor, Delta& delta) {
   return status;
 }
 
-}  // namespace
-
 void AppendRequest(const AnsweredRequest& request, std::string& out) {
   const UpdateOutcome& outcome = request.outcome;
   const ChangeCounts& counts = outcome.counts;
@@ -208,9 +207,8 @@ void AppendBatch(const AcceptedBatch& batch, std::string& out) {
   if (has_request) AppendRequest(*batch.request, out);
 }
 
-absl::Status ReadBatch(ByteCursor& cursor, ReadBatchResult& batch) {
+absl::Status ReadBatch(ByteCursor& cursor, AcceptedBatch& batch) {
   uint8_t parts = 0;
-  batch = {};
   if (!cursor.ReadLittle(&parts) || !cursor.ReadLittle(&batch.writer_epoch)) {
     return Cut();
   }
@@ -219,11 +217,86 @@ absl::Status ReadBatch(ByteCursor& cursor, ReadBatchResult& batch) {
   }
   absl::Status status;
   if ((parts & kHasDelta) != 0) {
-    status = ReadDelta(cursor, batch.delta.emplace());
+    const auto delta = std::make_shared<Delta>();
+    status = ReadDelta(cursor, *delta);
+    batch.delta = delta;
   }
   if (status.ok() && (parts & kHasRequest) != 0) {
     status = ReadRequest(cursor, batch.request.emplace());
   }
+  return status;
+}
+
+}  // namespace
+
+std::vector<Entry> MakeEntries(absl::Span<const AcceptedBatch> batches,
+                               size_t max_bytes) {
+  std::vector<Entry> entries;
+  for (const AcceptedBatch& batch : batches) {
+    if (entries.empty() || entries.back().bytes.size() >= max_bytes) {
+      entries.emplace_back();
+    }
+    Entry& entry = entries.back();
+    AppendBatch(batch, entry.bytes);
+    if (batch.delta == nullptr) continue;
+    if (entry.generation == 0) entry.previous = batch.delta->previous;
+    entry.generation = batch.delta->generation;
+    entry.digest = batch.delta->digest;
+  }
+  return entries;
+}
+
+absl::StatusOr<std::vector<AcceptedBatch>> ReadEntry(absl::string_view bytes) {
+  std::vector<AcceptedBatch> batches;
+  for (ByteCursor cursor(bytes); !cursor.empty();) {
+    const absl::Status status = ReadBatch(cursor, batches.emplace_back());
+    if (!status.ok()) return status;
+  }
+  return batches;
+}
+
+absl::Status ForEachPart(
+    const TableContents& contents, size_t part_bytes,
+    absl::FunctionRef<absl::Status(absl::string_view)> write) {
+  const auto delta = std::make_shared<Delta>(
+      Delta{.generation = contents.generation, .digest = contents.digest});
+  std::string part;
+  size_t bytes = 0;  // of the delta, about
+  absl::Status status;
+  const auto flush = [&] {
+    AppendBatch({.delta = delta, .writer_epoch = contents.writer_epoch}, part);
+    if (status.ok()) status = write(part);
+    part.clear();
+    delta->routes.clear();
+    delta->next_hops.clear();
+    delta->groups.clear();
+    bytes = 0;
+  };
+  const auto add = [&](auto& list, const auto& item, size_t size) {
+    list.push_back(item);
+    bytes += size;
+    if (part.size() + bytes >= part_bytes) flush();
+  };
+  for (const AnsweredRequest& request : contents.requests) {
+    AppendBatch({.writer_epoch = contents.writer_epoch, .request = request},
+                part);
+    if (part.size() >= part_bytes) flush();
+  }
+  for (const NextHop& hop : contents.next_hops.next_hops()) {
+    add(delta->next_hops, hop, 32 + hop.text_bytes());
+  }
+  for (const NextHopGroup& group : contents.next_hops.groups()) {
+    add(delta->groups, group,
+        16 + group.label.size() + 8 * group.members.size());
+  }
+  for (const Family family : {Family::kIpv4, Family::kIpv6}) {
+    for (const Route& route : contents.routes.of(family)) {
+      if (!status.ok()) return status;
+      add(delta->routes, route, 5 + PrefixBytes(route.prefix.length()));
+    }
+  }
+  // The last one is there for an empty table, too.
+  flush();
   return status;
 }
 

@@ -9,17 +9,16 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <limits>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "lpm/synthetic/synthetic.h"
 #include "server/base/error.h"
-#include "server/store/sqlite_files.h"
-#include "server/store/sqlite_rows.h"
+#include "server/store/commit_watermark.h"
+#include "server/store/sqlite_database.h"
 #include "server/store/store_entry.h"
-#include "server/store/store_snapshot.h"
+#include "server/store/store_replay.h"
 #include "server/testing/small_store.h"
 #include "server/testing/store_place.h"
 #include "server/testing/store_script.h"
@@ -28,18 +27,14 @@ namespace planb::server {
 namespace {
 
 std::string Bytes(const AcceptedBatch& batch) {
-  std::string bytes;
-  AppendBatch(batch, bytes);
-  return bytes;
+  return MakeEntries({batch}, 1).at(0).bytes;
 }
 
-ReadBatchResult Read(absl::string_view bytes) {
-  ByteCursor cursor(bytes);
-  ReadBatchResult batch;
-  const absl::Status status = ReadBatch(cursor, batch);
-  EXPECT_TRUE(status.ok()) << status;
-  EXPECT_TRUE(cursor.empty());
-  return batch;
+AcceptedBatch Read(absl::string_view bytes) {
+  const auto batches = ReadEntry(bytes);
+  EXPECT_TRUE(batches.ok()) << batches.status();
+  EXPECT_EQ(batches->size(), 1U);
+  return batches->at(0);
 }
 
 // A batch with something of each kind.
@@ -73,7 +68,7 @@ AcceptedBatch FullBatch() {
 
 TEST(StoreEntry, BatchesRoundTrip) {
   const AcceptedBatch batch = FullBatch();
-  const ReadBatchResult read = Read(Bytes(batch));
+  const AcceptedBatch read = Read(Bytes(batch));
   EXPECT_EQ(read.delta->generation, batch.delta->generation);
   EXPECT_EQ(read.delta->previous, batch.delta->previous);
   EXPECT_EQ(read.delta->routes, batch.delta->routes);
@@ -85,8 +80,8 @@ TEST(StoreEntry, BatchesRoundTrip) {
   EXPECT_EQ(read.writer_epoch, batch.writer_epoch);
   EXPECT_EQ(read.request, batch.request);
 
-  const ReadBatchResult empty = Read(Bytes({.writer_epoch = 3}));
-  EXPECT_FALSE(empty.delta.has_value());
+  const AcceptedBatch empty = Read(Bytes({.writer_epoch = 3}));
+  EXPECT_EQ(empty.delta, nullptr);
   EXPECT_FALSE(empty.request.has_value());
   EXPECT_EQ(empty.writer_epoch, 3U);
 }
@@ -106,11 +101,9 @@ TEST(StoreEntry, RoutesRoundTrip) {
 
 TEST(StoreEntry, EveryCutIsDetected) {
   const std::string bytes = Bytes(FullBatch());
-  for (size_t size = 0; size < bytes.size(); ++size) {
-    ByteCursor cursor(absl::string_view(bytes).substr(0, size));
-    ReadBatchResult batch;
-    EXPECT_EQ(ReadBatch(cursor, batch).code(),
-              absl::StatusCode::kInvalidArgument)
+  for (size_t size = 1; size < bytes.size(); ++size) {
+    EXPECT_TRUE(absl::IsInvalidArgument(
+        ReadEntry(absl::string_view(bytes).substr(0, size)).status()))
         << size;
   }
 }
@@ -119,12 +112,7 @@ TEST(StoreEntry, InvalidRoutesAreRefused) {
   const std::string good = Bytes(Batch(1, {MakeRoute("10.0.0.0/8", 7)}));
   const size_t route = good.find(std::string("\x07\0\0\0\x08\x0a", 6));
   ASSERT_NE(route, std::string::npos);
-  const auto read = [](const std::string& bytes) {
-    ByteCursor cursor(bytes);
-    ReadBatchResult batch;
-    return ReadBatch(cursor, batch);
-  };
-  EXPECT_TRUE(read(good).ok());
+  EXPECT_TRUE(ReadEntry(good).ok());
   for (const auto& [at, byte] :
        {std::pair<size_t, int>{4, 4},  // 10.0.0.0/4: a host bit
         {4, 162},                      // longer than 128
@@ -133,11 +121,11 @@ TEST(StoreEntry, InvalidRoutesAreRefused) {
     std::string bad = good;
     bad[route + at] = static_cast<char>(byte);
     if (at == 0) bad.replace(route, 4, "\xff\xff\xff\xff");
-    EXPECT_FALSE(read(bad).ok()) << byte;
+    EXPECT_FALSE(ReadEntry(bad).ok()) << byte;
   }
   std::string bad = good;
   bad[0] = 4;
-  EXPECT_FALSE(read(bad).ok());
+  EXPECT_FALSE(ReadEntry(bad).ok());
 }
 
 TEST(StoreSnapshot, RoundTripsInParts) {
@@ -149,117 +137,87 @@ TEST(StoreSnapshot, RoundTripsInParts) {
       .next_hops = {{.id = 1, .label = "one"}, {.id = 2}},
       .groups = {{.id = 3, .members = {{1, 1}, {2, 7}}}},
       .requests = {*FullBatch().request, *FullBatch().request}};
-  SnapshotSource source("blue", MakeVersion(table));
-  StoredTable read = {.name = "blue", .generation = 41};
-  SnapshotReader reader(read);
-  int parts = 0;
-  for (;; ++parts) {
-    const std::string part = source.Next().value();
-    if (part.empty()) break;
+  const TableVersion version = MakeVersion(table);
+  std::vector<std::string> parts;
+  const auto keep = [&](absl::string_view part) {
     EXPECT_LT(part.size(), 700'000U);
-    ASSERT_TRUE(reader.Push(part).ok());
-  }
-  EXPECT_GT(parts, 2);
-  ASSERT_TRUE(reader.Finish().ok());
-  EXPECT_EQ(StoreDifference({table}, {read}), "");
-  EXPECT_EQ(source.Next().value(), "");
-
-  // It may be cut anywhere.
-  std::string whole;
-  SnapshotSource once_more("blue", MakeVersion(table));
-  for (std::string part; !(part = once_more.Next().value()).empty();) {
-    whole += part;
-  }
-  for (const size_t size : {7, 150, 1000}) {
-    StoredTable put_together = {.name = "blue", .generation = 41};
-    SnapshotReader pieces(put_together);
-    for (size_t at = 0; at < whole.size(); at += size) {
-      ASSERT_TRUE(pieces.Push(absl::string_view(whole).substr(at, size)).ok());
+    parts.emplace_back(part);
+    return absl::OkStatus();
+  };
+  ASSERT_TRUE(ForEachPart(ContentsOf(version), 512 << 10, keep).ok());
+  EXPECT_GT(parts.size(), 2U);
+  const auto read = [&] {
+    LogReplay replay;
+    replay.table().name = "blue";
+    absl::Status status;
+    for (const std::string& part : parts) {
+      status.Update(replay.Read(part, /*is_part=*/true));
     }
-    ASSERT_TRUE(pieces.Finish().ok());
-    EXPECT_EQ(StoreDifference({table}, {put_together}), "");
-  }
-  for (const size_t size : {0, 5, 12, 13, 100}) {
-    StoredTable cut = {.name = "blue", .generation = 41};
-    SnapshotReader ends(cut);
-    EXPECT_TRUE(ends.Push(absl::string_view(whole).substr(0, size)).ok());
-    EXPECT_FALSE(ends.Finish().ok());
-  }
-
-  // It names its table and generation.
-  for (const StoredTable& other : {StoredTable{.name = "red", .generation = 41},
-                                   {.name = "blue", .generation = 40}}) {
-    StoredTable filled = other;
-    SnapshotReader wrong(filled);
-    SnapshotSource again("blue", MakeVersion(table));
-    EXPECT_FALSE(wrong.Push(again.Next().value()).ok());
-  }
+    return status.ok() ? replay.Finish() : status;
+  };
+  table.requests.pop_back();  // the same once more
+  EXPECT_EQ(StoreDifference({table}, {read().value()}), "");
+  parts.erase(parts.begin() + 1);
+  EXPECT_TRUE(absl::IsDataLoss(read().status()));
+  const auto full = [](absl::string_view) {
+    return absl::ResourceExhaustedError("full");
+  };
+  EXPECT_TRUE(
+      absl::IsResourceExhausted(ForEachPart(ContentsOf(version), 1, full)));
 }
 
-TEST(SqliteSchema, ChecksumsCoverEveryField) {
-  const StoreRow store = {1, 2, 3, 4};
-  for (uint64_t StoreRow::*field :
-       {&StoreRow::store_id, &StoreRow::sequence, &StoreRow::generation_floor,
-        &StoreRow::heads_sum}) {
-    StoreRow other = store;
-    ++(other.*field);
-    EXPECT_NE(other.Checksum(), store.Checksum());
+TEST(SqliteDatabase, AChecksumCoversEveryField) {
+  StoreState state = {.store_id = 1, .sequence = 2, .generation_floor = 3};
+  TableRow& row = state.tables["a"];
+  const uint64_t before = state.Checksum();
+  for (uint64_t* const field :
+       {&state.store_id, &state.sequence, &state.generation_floor,
+        &row.remote_id, &row.generation, &row.parts, &row.next, &row.chain,
+        &row.snapshot_bytes, &row.log_bytes}) {
+    ++*field;
+    EXPECT_NE(state.Checksum(), before);
+    --*field;
   }
-  const TableRow head = {.id = 1, .name = "a"};
-  std::vector<TableRow> others(11, head);
-  others[0].id++;
-  others[1].name = "ab";
-  others[2].generation++;
-  others[3].snapshot++;
-  others[4].parts++;
-  others[5].snapshot_checksum++;
-  others[6].first++;
-  others[7].base++;
-  others[8].next++;
-  others[9].chain++;
-  others[10].prefix_lengths = true;
-  for (const TableRow& other : others) {
-    EXPECT_NE(other.Checksum(), head.Checksum());
-  }
-}
-
-TEST(SqliteSchema, KeysAreOrderedByTableAndNumber) {
-  EXPECT_LT(EntryKey(1, 0), EntryKey(1, 1));
-  EXPECT_LT(LastEntryKey(1), EntryKey(2, 0));
-  const auto last = static_cast<int64_t>(kMaxTableId);
-  EXPECT_EQ(LastEntryKey(last), std::numeric_limits<int64_t>::max());
-  EXPECT_EQ(EntryKey(last, 5) >> kEntryBits, last);
-  EXPECT_LT(PartKey(1, 7), PartKey(2, 0));
+  row.prefix_lengths = true;
+  EXPECT_NE(state.Checksum(), before);
+  row = {.id = 1};
+  EXPECT_NE(state.Checksum(), before);
+  row = {};
+  EXPECT_EQ(state.Checksum(), before);
+  state.about = "b";
+  EXPECT_NE(state.Checksum(), before);
+  state.about = "";
+  state.tables["b"];
+  EXPECT_NE(state.Checksum(), before);
 }
 
 std::string NewPath(const std::string& name) {
   const std::string path = testing::TempDir() + "/" + name;
-  std::filesystem::remove(path);
+  std::filesystem::remove(path + "-mark");
   return path;
 }
 
 TEST(CommitWatermark, KeepsOneRecord) {
   const std::string path = NewPath("mark");
-  const StoreMarkRecord first = {
-      .store_id = 1ULL << 63 | 7, .sequence = 8, .boot_id = CurrentBootId()};
-  StoreMarkRecord second = first;
+  const StoreMark first = {
+      .store_id = 1ULL << 63 | 7, .sequence = 8, .boot = ThisBoot()};
+  StoreMark second = first;
   second.sequence = ~0ULL;
-  second.synced = false;
+  second.synced = 0;
   {
-    CommitWatermark mark = CommitWatermark::Open(path).value();
-    EXPECT_EQ(mark.Read().value(), std::nullopt);
-    ASSERT_TRUE(mark.Write(first).ok());
-    EXPECT_EQ(mark.Read().value(), first);
-    ASSERT_TRUE(mark.Write(second).ok());
+    const auto mark = CommitWatermark::Open(path).value();
+    EXPECT_EQ(mark->Read().value(), std::nullopt);
+    ASSERT_TRUE(mark->Write(first).ok());
+    EXPECT_EQ(mark->Read().value(), first);
+    ASSERT_TRUE(mark->Write(second).ok());
   }
-  EXPECT_EQ(CommitWatermark::Open(path).value().Read().value(), second);
-  EXPECT_EQ(std::filesystem::file_size(path), 64U);
+  EXPECT_EQ(CommitWatermark::Open(path).value()->Read().value(), second);
+  EXPECT_EQ(std::filesystem::file_size(path + "-mark"), 48U);
 }
 
 TEST(CommitWatermark, IsOpenOnlyOnce) {
   const std::string path = NewPath("held");
-  auto mark =
-      std::make_unique<CommitWatermark>(CommitWatermark::Open(path).value());
+  auto mark = CommitWatermark::Open(path).value();
   const auto other = CommitWatermark::Open(path);
   EXPECT_EQ(other.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(ErrorReason(other.status()), "STORE_IN_USE");
@@ -276,13 +234,13 @@ TEST(CommitWatermark, NeedsItsDirectory) {
 
 TEST(CommitWatermark, DetectsEveryFlippedBitAndWrongLength) {
   const std::string path = NewPath("damaged");
-  ASSERT_TRUE(CommitWatermark::Open(path).value().Write({.sequence = 5}).ok());
-  std::ifstream file(path, std::ios::binary);
+  ASSERT_TRUE(CommitWatermark::Open(path).value()->Write({.sequence = 5}).ok());
+  std::ifstream file(path + "-mark", std::ios::binary);
   const std::string good((std::istreambuf_iterator<char>(file)),
                          std::istreambuf_iterator<char>());
   const auto read = [&path](const std::string& bytes) {
-    std::ofstream(path, std::ios::binary) << bytes;
-    return CommitWatermark::Open(path).value().Read();
+    std::ofstream(path + "-mark", std::ios::binary) << bytes;
+    return CommitWatermark::Open(path).value()->Read();
   };
   ASSERT_TRUE(read(good).ok());
   for (size_t bit = 0; bit < good.size() * 8; ++bit) {
@@ -299,28 +257,20 @@ TEST(CommitWatermark, DetectsEveryFlippedBitAndWrongLength) {
   EXPECT_EQ(read(std::string(64, '\0')).value(), std::nullopt);
 }
 
-TEST(CommitWatermark, BootIdIsTheSameUntilTheNextBoot) {
-  EXPECT_EQ(CurrentBootId().size(), 16U);
-  EXPECT_EQ(CurrentBootId(), CurrentBootId());
+absl::StatusOr<std::unique_ptr<Sql>> OpenOne(const std::string& path) {
+  return OpenDatabase({.path = path}, /*new_store_id=*/1);
 }
 
-std::unique_ptr<Sql> OpenSql(const std::string& path) {
-  return Sql::Open(path, /*create=*/true).value();
-}
-
-absl::Status Prepare(Sql& sql) {
-  return PrepareStoreSchema(sql, {.store_id = 1, .sequence = 5});
-}
-
-TEST(SqliteSchema, AnotherVersionIsRefusedAndLeftAsItIs) {
-  auto sql = OpenSql(NewStorePath("versions"));
-  ASSERT_TRUE(Prepare(*sql).ok());
+TEST(SqliteDatabase, AnotherVersionIsRefusedAndLeftAsItIs) {
+  const std::string path = NewStorePath("versions");
+  ASSERT_TRUE(OpenOne(path).ok());
   for (const auto& [version, reason] :
        {std::pair{kStoreVersion + 1, "STORE_TOO_NEW"},
         {kStoreVersion - 1, "STORE_TOO_OLD"},
         {int64_t{1}, "STORE_TOO_OLD"}}) {
+    const auto sql = Sql::Open(path, false).value();
     ASSERT_TRUE(sql->Run(absl::StrCat("PRAGMA user_version = ", version)).ok());
-    const absl::Status status = Prepare(*sql);
+    const absl::Status status = OpenOne(path).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
     EXPECT_EQ(ErrorReason(status), reason);
     EXPECT_TRUE(absl::StrContains(
@@ -332,46 +282,10 @@ TEST(SqliteSchema, AnotherVersionIsRefusedAndLeftAsItIs) {
   }
 }
 
-TEST(SqliteSchema, ForeignAndDamagedSchemasAreRefused) {
+TEST(SqliteDatabase, OneOfAnotherProgramIsRefused) {
   const std::string path = NewStorePath("foreign");
-  ASSERT_TRUE(OpenSql(path)->Run("CREATE TABLE t (a)").ok());
-  EXPECT_EQ(ErrorReason(Prepare(*OpenSql(path))), "STORE_CORRUPT");
-
-  auto sql = OpenSql(NewStorePath("damaged"));
-  ASSERT_TRUE(Prepare(*sql).ok());
-  ASSERT_TRUE(sql->Run("CREATE VIEW my_own AS SELECT * FROM log").ok());
-  EXPECT_TRUE(Prepare(*sql).ok());
-  ASSERT_TRUE(sql->Run("ALTER TABLE store RENAME COLUMN store_id TO x").ok());
-  EXPECT_EQ(ErrorReason(Prepare(*sql)), "STORE_CORRUPT");
-}
-
-TEST(SqliteSchema, LeftoversAreDeletedInSmallSteps) {
-  const auto sql = OpenSql(NewStorePath("leftovers"));
-  ASSERT_TRUE(Prepare(*sql).ok());
-  const std::string entry(200'000, 'x');
-  for (int64_t number = 0; number < 20; ++number) {
-    ASSERT_TRUE(sql->Change("INSERT INTO log VALUES (?, 0, ?)",
-                            EntryKey(7, static_cast<uint64_t>(number)),
-                            SqlBlob{entry})
-                    .ok());
-  }
-  int64_t left = 20;
-  while (left > 0) {
-    EXPECT_FALSE(DeleteLeftovers(*sql).value());
-    const int64_t now = sql->Integer("SELECT count(*) FROM log").value();
-    EXPECT_LT(now, left);
-    EXPECT_GE(now, left - 6);  // 1 MiB
-    left = now;
-  }
-  EXPECT_TRUE(DeleteLeftovers(*sql).value());
-}
-
-TEST(SqliteSchema, ANewDatabaseHasTheVersion) {
-  auto sql = OpenSql(":memory:");
-  EXPECT_TRUE(Prepare(*sql).ok());
-  EXPECT_EQ(*sql->Integer("PRAGMA user_version"), kStoreVersion);
-  EXPECT_EQ(*sql->Integer("PRAGMA application_id"), kStoreApplicationId);
-  EXPECT_EQ(*sql->Integer("SELECT sequence FROM store"), 5);
+  ASSERT_TRUE(Sql::Open(path, true).value()->Run("CREATE TABLE t (a)").ok());
+  EXPECT_EQ(ErrorReason(OpenOne(path).status()), "STORE_CORRUPT");
 }
 
 }  // namespace

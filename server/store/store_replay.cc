@@ -8,6 +8,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "server/store/store_entry.h"
 
 namespace planb::server {
 namespace {
@@ -17,8 +18,6 @@ namespace {
 constexpr size_t kLargeBatch = 20'000;
 // The memory for more routes is taken as they come: a size may be damaged.
 constexpr uint64_t kMostReserved = 10'000'000;
-
-absl::Status Wrong(absl::string_view what) { return absl::DataLossError(what); }
 
 // Sorts by prefix and keeps the last of each.
 void KeepLast(std::vector<Route>& routes) {
@@ -36,7 +35,7 @@ void KeepLast(std::vector<Route>& routes) {
 }
 
 // Applies `changes`, one a prefix and ascending, to ascending `routes`.
-void MergeRoutes(std::vector<Route> changes, std::vector<Route>& routes) {
+void ApplyRoutes(std::vector<Route> changes, std::vector<Route>& routes) {
   std::vector<Route> before = std::move(routes);
   if (before.empty()) {
     std::erase_if(
@@ -74,110 +73,75 @@ void MergeItems(std::map<NextHopId, std::optional<Item>> changes,
 
 }  // namespace
 
-bool ReadGeneration(ByteCursor& cursor, uint64_t& generation) {
-  return cursor.ReadLittle(&generation);
-}
-
-void LogReplay::BeginSnapshot(uint64_t bytes) {
+void LogReplay::Reserve(uint64_t bytes) {
   // About 10 bytes a route.
-  table_.routes.reserve(std::min(bytes / 10, kMostReserved));
-  snapshot_.emplace(table_);
+  changes_.reserve(std::min(bytes / 10, kMostReserved));
 }
 
-absl::Status LogReplay::PushSnapshot(absl::string_view part) {
-  return snapshot_->Push(part);
-}
-
-absl::Status LogReplay::EndSnapshot() {
-  const absl::Status status = snapshot_->Finish();
-  if (!status.ok()) return status;
-  digest_ = snapshot_->digest();
-  table_.tail_generation = table_.generation;
-  table_.tail_digest = digest_;
+absl::Status LogReplay::Read(absl::string_view entry, bool is_part) {
+  auto batches = ReadEntry(entry);
+  if (!batches.ok()) return batches.status();
+  for (AcceptedBatch& batch : *batches) {
+    table_.writer_epoch = batch.writer_epoch;
+    if (batch.request.has_value()) {
+      table_.requests.push_back(*std::move(batch.request));
+    }
+    if (batch.delta == nullptr) continue;
+    const Delta& delta = *batch.delta;
+    if (is_part) {
+      table_.tail_generation = delta.generation;
+      table_.tail_digest = delta.digest;
+    } else if (delta.previous != table_.generation ||
+               delta.generation <= delta.previous) {
+      return absl::DataLossError(absl::StrCat(
+          "leads from generation ", delta.previous, " to ", delta.generation,
+          " and comes after ", table_.generation));
+    } else {
+      Keep(batch.delta);
+    }
+    // Most large batches are sorted, and need not be sorted with others.
+    const bool alone = !is_part && delta.routes.size() >= kLargeBatch;
+    if (alone) MergeRoutes();
+    Merge(delta);
+    if (alone) MergeRoutes();
+  }
   return absl::OkStatus();
 }
 
-absl::Status LogReplay::ReadEntry(absl::string_view entry) {
-  ByteCursor cursor(entry);
-  uint64_t generation = 0;
-  if (!ReadGeneration(cursor, generation)) return Wrong("ends too early");
-  ReadBatchResult batch;
-  while (!cursor.empty()) {
-    absl::Status status = ReadBatch(cursor, batch);
-    if (status.ok()) status = Apply(batch);
-    if (!status.ok()) return status;
-  }
-  if (generation == table_.generation) return absl::OkStatus();
-  return Wrong(absl::StrCat("names generation ", generation, " and ends at ",
-                            table_.generation));
-}
-
-absl::Status LogReplay::Apply(ReadBatchResult& batch) {
-  table_.writer_epoch = batch.writer_epoch;
-  if (batch.request.has_value()) {
-    table_.requests.push_back(*std::move(batch.request));
-  }
-  if (!batch.delta.has_value()) return absl::OkStatus();
-  Delta& delta = *batch.delta;
-  if (delta.previous != table_.generation) {
-    return Wrong(absl::StrCat("changes generation ", delta.previous,
-                              " and comes after ", table_.generation));
-  }
-  if (delta.generation <= delta.previous) {
-    return Wrong(absl::StrCat("generation ", delta.generation,
-                              " is not above the one before, ",
-                              delta.previous));
-  }
-  Keep(delta);
+void LogReplay::Merge(const Delta& delta) {
   table_.generation = delta.generation;
   digest_ = delta.digest;
-  if (delta.routes.size() >= kLargeBatch) {
-    // Most large batches are sorted, and need not be sorted with others.
-    MergeChanges();
-    changes_ = std::move(delta.routes);
-    MergeChanges();
-  } else {
-    changes_.insert(changes_.end(), delta.routes.begin(), delta.routes.end());
-  }
+  changes_.insert(changes_.end(), delta.routes.begin(), delta.routes.end());
   // What a delta both deletes and adds is added.
-  for (NextHopId id : delta.deleted_next_hops) next_hops_[id].reset();
-  for (NextHop& next_hop : delta.next_hops) {
-    next_hops_[next_hop.id] = std::move(next_hop);
-  }
-  for (NextHopId id : delta.deleted_groups) groups_[id].reset();
-  for (NextHopGroup& group : delta.groups) {
-    groups_[group.id] = std::move(group);
-  }
-  return absl::OkStatus();
+  for (const NextHopId id : delta.deleted_next_hops) next_hops_[id].reset();
+  for (const NextHop& hop : delta.next_hops) next_hops_[hop.id] = hop;
+  for (const NextHopId id : delta.deleted_groups) groups_[id].reset();
+  for (const NextHopGroup& group : delta.groups) groups_[group.id] = group;
 }
 
-void LogReplay::Keep(const Delta& delta) {
-  const bool fits = delta.bytes() <= StoredTable::kTailBytes;
-  if (fits) {
-    if (tail_.empty()) {
-      table_.tail_generation = delta.previous;
-      table_.tail_digest = digest_;
-    }
-    tail_.push_back(std::make_shared<const Delta>(delta));
-    tail_bytes_ += tail_.back()->bytes();
+void LogReplay::Keep(std::shared_ptr<const Delta> delta) {
+  if (tail_.empty()) {
+    table_.tail_generation = delta->previous;
+    table_.tail_digest = digest_;
   }
-  while (!tail_.empty() && (!fits || tail_bytes_ > StoredTable::kTailBytes)) {
+  tail_bytes_ += delta->bytes();
+  tail_.push_back(std::move(delta));
+  for (; tail_bytes_ > StoredTable::kTailBytes; tail_.pop_front()) {
     table_.tail_generation = tail_.front()->generation;
     table_.tail_digest = tail_.front()->digest;
     tail_bytes_ -= tail_.front()->bytes();
-    tail_.pop_front();
   }
 }
 
-void LogReplay::MergeChanges() {
+void LogReplay::MergeRoutes() {
   if (changes_.empty()) return;
   KeepLast(changes_);
-  MergeRoutes(std::move(changes_), table_.routes);
+  ApplyRoutes(std::move(changes_), table_.routes);
   changes_.clear();
 }
 
 absl::StatusOr<StoredTable> LogReplay::Finish() {
-  MergeChanges();
+  MergeRoutes();
   MergeItems(std::move(next_hops_), table_.next_hops);
   MergeItems(std::move(groups_), table_.groups);
   std::vector<AnsweredRequest>& requests = table_.requests;
@@ -193,8 +157,9 @@ absl::StatusOr<StoredTable> LogReplay::Finish() {
   for (const NextHop& next_hop : table_.next_hops) contents.Add(next_hop);
   for (const NextHopGroup& group : table_.groups) contents.Add(group);
   if (contents.ToString() != digest_) {
-    return Wrong(absl::StrCat("the contents of table ", table_.name,
-                              " are not those that were committed"));
+    return absl::DataLossError(
+        absl::StrCat("the contents of table ", table_.name,
+                     " are not those that were committed"));
   }
   table_.tail.assign(std::make_move_iterator(tail_.begin()),
                      std::make_move_iterator(tail_.end()));

@@ -16,10 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "lpm/io/byte_source.h"
 #include "lpm/routes/table_digest.h"
-#include "server/store/store_entry.h"
-#include "server/store/store_snapshot.h"
 #include "server/table/store.h"
 
 namespace planb::server {
@@ -32,15 +29,11 @@ class LogReplay {
   // first call of another method.
   StoredTable& table() { return table_; }
 
-  // The parts of a snapshot, in order. `bytes` is about the size of all. Errors
-  // of the latter two: those of SnapshotReader.
-  void BeginSnapshot(uint64_t bytes);
-  absl::Status PushSnapshot(absl::string_view part);
-  absl::Status EndSnapshot();
-
-  // An entry: the generation after it in 8 bytes, then batches. Errors:
-  // DATA_LOSS and INVALID_ARGUMENT, saying how it is damaged.
-  absl::Status ReadEntry(absl::string_view entry);
+  // There is a snapshot of about so many bytes.
+  void Reserve(uint64_t bytes);
+  // An entry, or a part of the snapshot, whose deltas lead from nothing to the
+  // whole. Errors: DATA_LOSS and INVALID_ARGUMENT, saying how it is damaged.
+  absl::Status Read(absl::string_view entry, bool is_part);
 
   // Of the table after the last entry.
   const std::string& digest() const { return digest_; }
@@ -49,13 +42,12 @@ class LogReplay {
   absl::StatusOr<StoredTable> Finish();
 
  private:
-  absl::Status Apply(ReadBatchResult& batch);
+  void Merge(const Delta& delta);
   // Adds a delta to the tail, and drops the oldest ones.
-  void Keep(const Delta& delta);
-  void MergeChanges();
+  void Keep(std::shared_ptr<const Delta> delta);
+  void MergeRoutes();
 
   StoredTable table_;
-  std::optional<SnapshotReader> snapshot_;
   // What the log changes, in its order; kNoRoute for a withdrawal.
   std::vector<Route> changes_;
   std::map<NextHopId, std::optional<NextHop>> next_hops_;
@@ -65,10 +57,6 @@ class LogReplay {
   // The table's own digest, of when it was stored.
   std::string digest_ = TableDigest().ToString();
 };
-
-// The generation of a table after an entry is in its first 8 bytes. False if
-// these are not there.
-bool ReadGeneration(ByteCursor& cursor, uint64_t& generation);
 
 }  // namespace planb::server
 

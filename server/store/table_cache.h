@@ -16,23 +16,19 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "base/mutex.h"
 #include "lpm/fib/fib.h"
 #include "prometheus/collectable.h"
 #include "prometheus/metric_family.h"
+#include "server/store/sqlite_sql.h"
 #include "server/table/snapshot.h"
 #include "server/table/store.h"
 
 namespace planb::server {
 
-// The file `index` names the store and a table file for each table, which has
-// one generation. A generation is written to a file of its own; then the index
-// is replaced, and files that it does not name are removed. So a crash at any
-// moment leaves the index of before, or the new one, with all its files.
-//
+// A database like that of a store, in which each write is one transaction.
 // Holds a lock on the directory, so that one server at a time uses it.
 // Thread-safe.
 class TableCache {
@@ -60,8 +56,8 @@ class TableCache {
   // (CACHE_OF_ANOTHER_STORE); DATA_LOSS (CACHE_CORRUPT), with the file.
   absl::StatusOr<StoredCopy> Load();
 
-  // Writes the generations that are not there yet, and the index. Errors: those
-  // of the file system; what was written before remains.
+  // Makes these the tables, in place of a damaged copy as well. Errors: those
+  // of Sql; what was written before remains.
   absl::Status Write(absl::Span<const Table> tables, absl::Time as_of);
 
   // As of which moment the tables were last written, since the Unix epoch in
@@ -70,23 +66,21 @@ class TableCache {
   uint64_t failures() const { return failures_; }
 
  private:
-  TableCache(std::string directory, std::string store, int lock)
-      : directory_(std::move(directory)),
+  TableCache(const std::string& directory, std::string store, int lock)
+      : path_(directory + "/tables.db"),
         store_(std::move(store)),
         lock_(lock) {}
 
-  std::string IndexPath() const;
-  // Reads the contents of a table of the index.
-  absl::StatusOr<StoredTable> Read(StoredTable empty) const;
-  absl::Status WriteAll(absl::Span<const Table> tables, absl::Time as_of)
+  absl::Status OpenIt() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<StoredCopy> Read() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status TryWrite(absl::Span<const Table> tables, absl::Time as_of)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  const std::string directory_;
+  const std::string path_;
   const std::string store_;
-  const int lock_;  // an open file
-  mutable Mutex mutex_;
-  // The files that the index names.
-  std::vector<std::string> files_ ABSL_GUARDED_BY(mutex_);
+  const int lock_;  // the open directory
+  Mutex mutex_;
+  std::unique_ptr<Sql> sql_ ABSL_GUARDED_BY(mutex_);  // null: not open yet
   // Not guarded: a write to a disk that hangs must not hold up the metrics.
   std::atomic<double> written_ = 0;
   std::atomic<uint64_t> failures_ = 0;

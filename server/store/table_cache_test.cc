@@ -2,25 +2,24 @@
 
 #include "server/store/table_cache.h"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
 
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <memory>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
-#include "lpm/io/table_file.h"
 #include "server/base/error.h"
+#include "server/store/commit_watermark.h"
+#include "server/store/sqlite_database.h"
 #include "server/testing/make_snapshot.h"
 
 namespace planb::server {
@@ -59,24 +58,7 @@ class TableCacheTest : public testing::Test {
             Pinned(*MakeSnapshot(generation, std::move(all), {hop}))};
   }
 
-  // The file of a Version().
-  static std::string FileOf(const std::string& name, uint64_t generation) {
-    return absl::StrCat(name, "-",
-                        absl::Hex(generation * 1000, absl::kZeroPad16), "-",
-                        generation, ".planb");
-  }
-
-  std::string Path(const std::string& file) const {
-    return absl::StrCat(directory_, "/", file);
-  }
-
-  std::set<std::string> Files() const {
-    std::set<std::string> names;
-    for (const auto& each : fs::directory_iterator(directory_)) {
-      names.insert(each.path().filename());
-    }
-    return names;
-  }
+  std::string Path() const { return directory_ + "/tables.db"; }
 
   const std::string directory_ =
       absl::StrCat(testing::TempDir(), "/table_cache_test/cache");
@@ -103,15 +85,12 @@ TEST_F(TableCacheTest, ReturnsWhatWasWrittenLast) {
             .ok());
     EXPECT_EQ(cache->written(), 1.7e9);
   }
-  EXPECT_THAT(Files(),
-              testing::ElementsAre(FileOf("a", 1), FileOf("default", 8),
-                                   "index", "lock"));
   const auto cache = Open();
   const auto copy = cache->Load();
   ASSERT_TRUE(copy.ok()) << copy.status();
   EXPECT_EQ(copy->as_of, as_of);
   ASSERT_EQ(copy->tables.size(), 2U);
-  const StoredTable& table = copy->tables[0];
+  const StoredTable& table = copy->tables[1];
   EXPECT_EQ(table.name, "default");
   EXPECT_EQ(table.id, 8000U);
   EXPECT_EQ(table.generation, 8U);
@@ -121,22 +100,20 @@ TEST_F(TableCacheTest, ReturnsWhatWasWrittenLast) {
   EXPECT_EQ(table.routes.size(), 101U);
   ASSERT_EQ(table.next_hops.size(), 1U);
   EXPECT_EQ(table.next_hops[0].interface, "eth0");
-  EXPECT_EQ(copy->tables[1].name, "a");
-  EXPECT_TRUE(copy->tables[1].fib.prefix_lengths);
-  EXPECT_TRUE(copy->tables[1].routes.empty());
+  EXPECT_EQ(copy->tables[0].name, "a");
+  EXPECT_TRUE(copy->tables[0].fib.prefix_lengths);
+  EXPECT_TRUE(copy->tables[0].routes.empty());
 }
 
-TEST_F(TableCacheTest, WritesAGenerationOnceAndRemovesWhatACrashLeft) {
+TEST_F(TableCacheTest, WritesAGenerationOnce) {
   const auto cache = Open();
   ASSERT_TRUE(cache->Write({Version("default", 1, 5)}, absl::Now()).ok());
-  const auto first = fs::last_write_time(Path(FileOf("default", 1)));
-  std::ofstream(Path(FileOf("default", 2) + ".XyZ123")) << "half";
-  std::ofstream(Path("index.XyZ123")) << "half";
-  std::ofstream(Path("other")) << "not ours";
+  // A row that a write puts would be there again.
+  ASSERT_TRUE(Sql::Open(Path(), false).value()->Run("DELETE FROM log").ok());
   ASSERT_TRUE(cache->Write({Version("default", 1, 5)}, absl::Now()).ok());
-  EXPECT_EQ(fs::last_write_time(Path(FileOf("default", 1))), first);
-  EXPECT_THAT(Files(), testing::ElementsAre(FileOf("default", 1), "index",
-                                            "lock", "other"));
+  EXPECT_TRUE(absl::IsDataLoss(cache->Load().status()));
+  ASSERT_TRUE(cache->Write({Version("default", 2, 5)}, absl::Now()).ok());
+  EXPECT_EQ(cache->Load()->tables.at(0).routes.size(), 5U);
 }
 
 // Of that name, and at the same generation.
@@ -159,32 +136,40 @@ TEST_F(TableCacheTest, TheAgeOfACopyIsNotThatOfTheWallClock) {
   const absl::Duration age = Open()->Load()->age;
   EXPECT_GE(age, absl::Hours(1));
   EXPECT_LT(age, absl::Hours(2));
-  // Rewrites a line of the index.
-  const auto rewrite = [&](size_t line, const std::string& to) {
-    std::string index = Contents(Path("index"));
-    index.resize(index.rfind("end "));
-    std::vector<std::string> lines = absl::StrSplit(index, '\n');
-    lines.at(line) = to;
-    index = absl::StrJoin(lines, "\n");
-    std::ofstream(Path("index"), std::ios::binary)
-        << index << "end "
-        << absl::StrCat(absl::Hex(Xxh3(index, 0), absl::kZeroPad16)) << "\n";
+  const auto rewrite = [&](const std::string& about) {
+    const auto sql = OpenDatabase({.path = Path()}, 0).value();
+    StoreState state = ReadState(*sql).value();
+    state.about = absl::StrCat(about, " ", kStore);
+    ASSERT_TRUE(WriteState(*sql, state).ok());
   };
   // As it is where the wall clock is behind: it was written later than now.
-  rewrite(2, absl::StrCat(absl::ToUnixNanos(absl::Now() + absl::Hours(5))));
-  EXPECT_GE(Open()->Load()->age, absl::Hours(1));
-  // Of another boot, nothing tells how long ago that was.
-  rewrite(3, "another-boot 1");
+  rewrite(absl::StrCat(absl::ToUnixNanos(absl::Now() + absl::Hours(5)), " ",
+                       ThisBoot(), " 1"));
+  EXPECT_LT(Open()->Load()->age, absl::InfiniteDuration());
+  EXPECT_GE(Open()->Load()->age, absl::ZeroDuration());
+  // Of another boot, or of a later moment, nothing tells how long ago that was.
+  for (const char* other : {" 1", " 0"}) {
+    rewrite(absl::StrCat("1 ", ThisBoot() + 1, other));
+    EXPECT_EQ(Open()->Load()->age, absl::InfiniteDuration());
+  }
+  rewrite(absl::StrCat("1 ", ThisBoot(), " 9000000000000000000"));
   EXPECT_EQ(Open()->Load()->age, absl::InfiniteDuration());
-  rewrite(3, "another-boot x");
+  rewrite("1 x 1");
   EXPECT_EQ(ErrorReason(Open()->Load().status()), "CACHE_CORRUPT");
 }
 
 TEST_F(TableCacheTest, KeepsTheCopyBeforeOneThatCannotBeWritten) {
   const auto cache = Open();
   ASSERT_TRUE(cache->Write({Version("default", 1, 5)}, absl::Now()).ok());
-  fs::create_directory(Path(FileOf("default", 2)));
-  EXPECT_FALSE(cache->Write({Version("default", 2, 6)}, absl::Now()).ok());
+  struct rlimit before;
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  struct rlimit full = before;
+  full.rlim_cur = 60'000;
+  const sighandler_t handler = signal(SIGXFSZ, SIG_IGN);
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &full), 0);
+  EXPECT_FALSE(cache->Write({Version("default", 2, 9000)}, absl::Now()).ok());
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  signal(SIGXFSZ, handler);
   EXPECT_EQ(cache->failures(), 1U);
   const auto copy = cache->Load();
   ASSERT_TRUE(copy.ok()) << copy.status();
@@ -209,40 +194,42 @@ TEST_F(TableCacheTest, RefusesAnotherStoreAndASecondServer) {
             "CACHE_UNWRITABLE");
 }
 
-// Every byte of every file.
+// Every byte of the file. What is not refused has the tables that were written:
+// some bytes are not in use.
 TEST_F(TableCacheTest, NeverReturnsDamagedTables) {
-  {
-    const auto cache = Open();
-    ASSERT_TRUE(cache
-                    ->Write({Version("default", 1, 5), Version("a", 2, 1)},
-                            absl::FromUnixSeconds(1'700'000'000))
-                    .ok());
-  }
+  ASSERT_TRUE(Open()
+                  ->Write({Version("default", 1, 5), Version("a", 2, 1)},
+                          absl::FromUnixSeconds(1'700'000'000))
+                  .ok());
+  const std::string good = Contents(Path());
   int refused = 0;
-  const auto check = [&](const std::string& what) {
+  const auto check = [&](const std::string& bytes) {
+    std::ofstream(Path(), std::ios::binary) << bytes;
     const auto copy = Open()->Load();
-    EXPECT_TRUE(absl::IsDataLoss(copy.status())) << what << copy.status();
-    EXPECT_TRUE(absl::StrContains(copy.status().message(), directory_));
-    ++refused;
-  };
-  for (const std::string& name :
-       {std::string("index"), FileOf("default", 1), FileOf("a", 2)}) {
-    const std::string path = Path(name);
-    const std::string good = Contents(path);
-    for (size_t i = 0; i < good.size(); ++i) {
-      std::string bad = good;
-      bad[i] = static_cast<char>(bad[i] ^ (1 << (i % 8)));
-      std::ofstream(path, std::ios::binary) << bad;
-      check(absl::StrCat("byte ", i, " of ", name));
-      std::ofstream(path, std::ios::binary) << good.substr(0, i);
-      check(absl::StrCat("the first ", i, " bytes of ", name));
+    if (copy.ok()) {
+      ASSERT_EQ(copy->tables.size(), 2U);
+      EXPECT_EQ(copy->tables[0].routes.size(), 1U);
+      EXPECT_EQ(copy->tables[1].routes.size(), 5U);
+      return;
     }
-    fs::remove(path);
-    if (name != "index") check("without " + name);
-    std::ofstream(path, std::ios::binary) << good;
+    ++refused;
+    EXPECT_TRUE(absl::IsDataLoss(copy.status())) << copy.status();
+    EXPECT_TRUE(absl::StrContains(copy.status().message(), "cache/tables.db"));
+  };
+  for (size_t i = 0; i < good.size(); i += i < 100 ? 1 : 41) {
+    SCOPED_TRACE(i);
+    std::string bad = good;
+    bad[i] = static_cast<char>(bad[i] ^ (1 << (i % 8)));
+    check(bad);
+    if (HasFatalFailure()) return;
   }
-  EXPECT_GT(refused, 500);
-  EXPECT_TRUE(Open()->Load().ok());
+  for (size_t i = 1; i < good.size(); i += 1500) check(good.substr(0, i));
+  EXPECT_GT(refused, 50);
+  // A server that has its store again writes over it.
+  check(good.substr(0, 5000));
+  const auto cache = Open();
+  ASSERT_TRUE(cache->Write({Version("a", 2, 1)}, absl::Now()).ok());
+  EXPECT_EQ(cache->Load()->tables.size(), 1U);
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 // What other servers do: reading the whole store, and its watch.
 
 #include <algorithm>
-#include <chrono>
 #include <map>
 #include <utility>
 
@@ -31,14 +30,6 @@ namespace {
 using etcd::LogRecord;
 using etcd::SnapshotRecord;
 using etcd::TableRecord;
-using etcd_txn::AddPut;
-using etcd_txn::CompareCreation;
-using etcd_txn::Corrupt;
-using etcd_txn::Failed;
-using etcd_txn::FoundElse;
-using etcd_txn::Hex;
-using etcd_txn::ReadElse;
-using etcd_txn::SameEnd;
 using etcdserverpb::KeyValue;
 
 constexpr char kFormat[] = "planb store 3";
@@ -53,9 +44,8 @@ constexpr int kLoadAttempts = 5;
 constexpr absl::Duration kWatchPause = absl::Milliseconds(500);
 constexpr absl::Duration kLongestPause = absl::Seconds(8);
 
-std::chrono::milliseconds PauseOf(absl::Duration longest) {
-  return absl::ToChronoMilliseconds(
-      longest * absl::Uniform<double>(absl::BitGen(), 0.1, 1.0));
+absl::Duration RandomPause(absl::Duration longest) {
+  return longest * absl::Uniform<double>(absl::BitGen(), 0.1, 1.0);
 }
 
 bool IsCorrupt(const absl::Status& status) {
@@ -576,10 +566,7 @@ void EtcdStore::WatchLoop() {
         pause = kWatchPause;
         continue;
       }
-      MutexLock lock(mutex_);
-      changed_.wait_for(
-          lock, PauseOf(pause),
-          [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return ending_; });
+      Pause(RandomPause(pause));
       pause = std::min(2 * pause, kLongestPause);
       continue;
     }
@@ -621,11 +608,15 @@ void EtcdStore::WatchLoop() {
     if (missed) continue;
     server::Log(LogLevel::kWarning, "the watch of the store began anew",
                 {{"error", ended.message()}});
-    MutexLock lock(mutex_);
-    changed_.wait_for(
-        lock, PauseOf(kWatchPause),
-        [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return ending_; });
+    Pause(RandomPause(kWatchPause));
   }
+}
+
+void EtcdStore::Pause(absl::Duration pause) {
+  MutexLock lock(mutex_);
+  changed_.wait_for(
+      lock, absl::ToChronoMilliseconds(pause),
+      [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return ending_; });
 }
 
 void EtcdStore::CheckHistory() {

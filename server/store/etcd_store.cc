@@ -28,18 +28,6 @@ namespace {
 
 using etcd::LogRecord;
 using etcd::TableRecord;
-using etcd_txn::AddDelete;
-using etcd_txn::AddPut;
-using etcd_txn::CompareCreation;
-using etcd_txn::CompareRevision;
-using etcd_txn::CompareValue;
-using etcd_txn::Corrupt;
-using etcd_txn::Failed;
-using etcd_txn::FoundElse;
-using etcd_txn::Hex;
-using etcd_txn::NoTable;
-using etcd_txn::ReadElse;
-using etcd_txn::SameEnd;
 using etcdserverpb::KeyValue;
 
 // Appends that are on the way at the same time, each of another table.
@@ -161,9 +149,7 @@ absl::StatusOr<uint64_t> EtcdStore::CreateTable(const std::string& name,
   CompareCreation(key, 0, txn);
   {
     const MutexLock lock(mutex_);
-    if (!closed_.ok()) return closed_;
-    const absl::Status silence = Silence();
-    if (!silence.ok()) return silence;
+    if (absl::Status s = Silence(); !s.ok()) return s;
     // The floor has risen since the caller read it.
     if (floor_ != 0 && generation <= floor_) return StoreConflict();
     creating_.insert(record.id());
@@ -220,9 +206,7 @@ absl::Status EtcdStore::DeleteTable(const std::string& name, uint64_t id,
   int64_t floor_revision = 0;
   {
     const MutexLock lock(mutex_);
-    if (!closed_.ok()) return closed_;
-    const absl::Status silence = Silence();
-    if (!silence.ok()) return silence;
+    if (absl::Status s = Silence(); !s.ok()) return s;
     const Log* const log = Find(name, id);
     if (log == nullptr) return absl::OkStatus();  // another server did it
     revision = log->revision;
@@ -340,8 +324,7 @@ absl::Status EtcdStore::Refusal(const Job& job, const Log* log) const {
     return Error(absl::StatusCode::kUnavailable, "STORE_FAILED",
                  "etcd has not answered since this server began");
   }
-  const absl::Status silence = Silence();
-  if (!silence.ok()) return silence;
+  if (absl::Status s = Silence(); !s.ok()) return s;
   if (job.position != kAnyPosition && job.position + 1 != log->record.next()) {
     return StoreConflict();  // the follower has been told already
   }
@@ -357,8 +340,8 @@ absl::Status EtcdStore::Refusal(const Job& job, const Log* log) const {
 }
 
 absl::Status EtcdStore::Silence() const {
-  if (follower_ == nullptr || lag() <= 2 * options_.silence) {
-    return absl::OkStatus();
+  if (!closed_.ok() || follower_ == nullptr || lag() <= 2 * options_.silence) {
+    return closed_;
   }
   return Error(
       absl::StatusCode::kUnavailable, "STORE_FAILED",
@@ -409,9 +392,7 @@ absl::Status EtcdStore::Confirm(const Job& job) {
 absl::StatusOr<uint64_t> EtcdStore::FindTable(const std::string& name) {
   {
     const MutexLock lock(mutex_);
-    if (!closed_.ok()) return closed_;
-    const absl::Status silence = Silence();
-    if (!silence.ok()) return silence;
+    if (absl::Status s = Silence(); !s.ok()) return s;
   }
   etcdserverpb::RangeRequest request;  // linearizable
   request.set_key(TableKey(name));
@@ -434,9 +415,7 @@ absl::StatusOr<uint64_t> EtcdStore::FindTable(const std::string& name) {
 absl::StatusOr<size_t> EtcdStore::CountTables() {
   {
     const MutexLock lock(mutex_);
-    if (!closed_.ok()) return closed_;
-    const absl::Status silence = Silence();
-    if (!silence.ok()) return silence;
+    if (absl::Status s = Silence(); !s.ok()) return s;
   }
   etcdserverpb::RangeRequest request;  // linearizable
   request.set_key(TableKey(""));
@@ -537,17 +516,14 @@ void EtcdStore::Append(Job job) {
       if (parsed) position = there.next() - 1;
     }
     if (response.ok() && response->succeeded()) {
+      // As the watch does, which may be ahead.
+      Deliver(id, number, response->header().revision(),
+              entry.SerializeAsString())
+          .IgnoreError();
       const MutexLock lock(mutex_);
       const auto log = logs_.find(id);
       if (log == logs_.end()) return;  // deleted since, which has ended it
-      if (log->second.record.next() == number) {
-        log->second.record = record;
-        log->second.revision = response->header().revision();
-        log->second.log_bytes += entry.bytes();
-        log->second.ends.push_back({number, record.generation(), record.chain(),
-                                    entry.bytes(), record.digest()});
-      }
-      const Done done = Take(log->second, append);
+      const Done done = Take(log->second, append);  // of a table that stopped
       if (done != nullptr) done(absl::OkStatus());
       return;
     }

@@ -194,13 +194,16 @@ class EtcdStore final : public Store, public ReplicatedLog, public TableFeed {
   void WatchLoop();
   void SnapshotLoop();
   void ReportLoop();
+  // Ends early where the store ends.
+  void Pause(absl::Duration pause);
   // What was reported may be wrong: a table has stopped.
   void ReportAgain();
 
   // Why a job cannot be done now. `log`: its table, or null.
   absl::Status Refusal(const Job& job, const Log* log) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // UNAVAILABLE (STORE_FAILED) if etcd has been silent for long.
+  // Why nothing can be asked of etcd: UNAVAILABLE (STORE_FAILED) if it has been
+  // silent for long, or the status of Close().
   absl::Status Silence() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Append(Job job);
   // Asks etcd whether the table is where the job says. Errors besides those of

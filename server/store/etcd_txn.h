@@ -18,7 +18,7 @@
 #include "server/base/error.h"
 #include "server/table/store.h"
 
-namespace planb::server::etcd_txn {
+namespace planb::server {
 
 // 16 digits, so that keys are in the order of numbers.
 inline std::string Hex(uint64_t number) {
@@ -108,6 +108,6 @@ inline const etcdserverpb::KeyValue* FoundElse(
   return range.kvs().empty() ? nullptr : &range.kvs(0);
 }
 
-}  // namespace planb::server::etcd_txn
+}  // namespace planb::server
 
 #endif  // PLANB_SERVER_STORE_ETCD_TXN_H_

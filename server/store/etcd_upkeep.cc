@@ -24,13 +24,6 @@ namespace {
 
 using etcd::LogRecord;
 using etcd::SnapshotRecord;
-using etcd_txn::AddDelete;
-using etcd_txn::AddPut;
-using etcd_txn::CompareCreation;
-using etcd_txn::CompareRevision;
-using etcd_txn::Corrupt;
-using etcd_txn::Failed;
-using etcd_txn::Hex;
 using etcdserverpb::KeyValue;
 
 constexpr int64_t kLeaseSeconds = 10;
@@ -144,40 +137,18 @@ absl::Status EtcdStore::AwaitFollowed() {
   }
   // An update may yet be acknowledged by reports that were read before.
   absl::SleepFor(2 * kReplicasAge);
-  std::map<uint64_t, uint64_t> wanted;  // the next entry, by table
-  const std::string prefix = TableKey("");
-  const auto read = client_->ReadPrefix(prefix, 0, [&](const KeyValue& kv) {
-    etcd::TableRecord record;
-    // What is no table's is left out, and no new server starts.
-    if (CheckTableName(kv.key().substr(prefix.size())).ok() &&
-        record.ParseFromString(kv.value()) && record.id() != 0) {
-      wanted[record.id()] = record.next();
-    }
-    return absl::OkStatus();
-  });
-  if (!read.ok()) return Failed(read.status());
-  const auto followed = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    if (revision_ >= *read) return true;
-    const bool gone =
-        std::any_of(logs_.begin(), logs_.end(), [&](const auto& known) {
-          return !wanted.contains(known.first) &&
-                 known.second.created <= *read && known.second.failed.ok();
-        });
-    return !gone &&
-           std::all_of(
-               wanted.begin(), wanted.end(),
-               [&](const auto& table) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-                 const auto log = logs_.find(table.first);
-                 return log != logs_.end() &&
-                        (log->second.record.next() >= table.second ||
-                         !log->second.failed.ok());
-               });
-  };
+  // The watch is past all before, once it has told of this.
+  etcdserverpb::TxnRequest txn;
+  AddPut(Key("state/started"), Hex(instance_), txn);
+  const auto put = client_->Txn(txn);
+  if (!put.ok()) return Failed(put.status());
   // The watch is heard, too: appends would be refused at once without.
   MutexLock lock(mutex_);
   for (;;) {
     const SteadyInstant heard{SteadyInstant::duration(last_contact_.load())};
-    if (heard >= began && followed()) return absl::OkStatus();
+    if (heard >= began && revision_ >= put->header().revision()) {
+      return absl::OkStatus();
+    }
     if (!closed_.ok()) return closed_;
     if (ElapsedSince(std::max(heard, began)) > options_.patience) {
       return silent();
@@ -322,11 +293,8 @@ void EtcdStore::SnapshotLoop() {
       server::Log(LogLevel::kWarning, "the store could not be compacted",
                   {{"error", status.message()}});
     }
+    Pause(absl::Seconds(1));  // not again at once
     lock.lock();
-    // Not again at once.
-    changed_.wait_for(
-        lock, std::chrono::seconds(1),
-        [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return ending_; });
     const auto log = logs_.find(id);
     if (log != logs_.end()) log->second.offered = false;
   }

@@ -272,6 +272,12 @@ bool UpstreamStore::Pause(absl::Duration shortest, absl::Duration longest) {
   return !closed_;
 }
 
+bool UpstreamStore::Tell(absl::FunctionRef<void(StoreFollower&)> what) {
+  const MutexLock lock(follower_mutex_);
+  if (follower_ != nullptr) what(*follower_);
+  return follower_ != nullptr;
+}
+
 void UpstreamStore::RunWatch(Watch& watch) {
   absl::Duration pause = kFirstPause;
   if (watch.stream == nullptr) Open(watch);
@@ -286,12 +292,10 @@ void UpstreamStore::RunWatch(Watch& watch) {
       set_astray(false);
       pause = kFirstPause;
       if (changes->bookmark && changes->generation == previous) continue;
-      StoredTable whole;
-      if (changes->reset) whole = watch.Take(*changes);
-      const MutexLock lock(follower_mutex_);
-      if (follower_ == nullptr) return;
       if (changes->reset) {
-        follower_->Replaced(std::move(whole));
+        StoredTable whole = watch.Take(*changes);
+        if (!Tell([&](StoreFollower& f) { f.Replaced(std::move(whole)); }))
+          return;
         continue;
       }
       // The contract gives changes no order.
@@ -306,23 +310,25 @@ void UpstreamStore::RunWatch(Watch& watch) {
                 .deleted_next_hops = std::move(changes->deleted_next_hops),
                 .deleted_groups = std::move(changes->deleted_groups),
                 .digest = std::move(changes->digest)});
-      follower_->Appended(watch.name, watch.id, ++watch.position,
-                          std::move(batches));
+      ++watch.position;
+      if (!Tell([&](StoreFollower& f) {
+            f.Appended(watch.name, watch.id, watch.position,
+                       std::move(batches));
+          })) {
+        return;
+      }
       continue;
     }
     const absl::Status& read = changes.status();
     if (absl::IsNotFound(read)) {
-      const MutexLock lock(follower_mutex_);
-      if (follower_ == nullptr) return;
-      follower_->Deleted(watch.name, watch.id);
+      if (!Tell([&](StoreFollower& f) { f.Deleted(watch.name, watch.id); }))
+        return;
       break;
     }
     if (absl::IsDataLoss(read)) {
-      const MutexLock lock(follower_mutex_);
-      if (follower_ == nullptr) return;
-      follower_->Failed(
-          watch.name, watch.id,
-          Error(absl::StatusCode::kDataLoss, "STORE_CORRUPT", read.message()));
+      const absl::Status why =
+          Error(absl::StatusCode::kDataLoss, "STORE_CORRUPT", read.message());
+      Tell([&](StoreFollower& f) { f.Failed(watch.name, watch.id, why); });
       return;
     }
     if (!watch.astray) {
@@ -375,9 +381,8 @@ void UpstreamStore::RunPoll() {
         Log(LogLevel::kInfo, "a table is followed after all",
             {{"table", table.name()}});
       }
-      const MutexLock lock(follower_mutex_);
-      if (follower_ == nullptr) return;
-      follower_->Replaced(*std::move(whole));
+      if (!Tell([&](StoreFollower& f) { f.Replaced(*std::move(whole)); }))
+        return;
       watch.thread = std::thread([this, &watch] { RunWatch(watch); });
     }
     missing = std::move(still);

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -91,6 +92,8 @@ class UpstreamStore final : public Store, public TableFeed {
   static absl::StatusOr<GenerationChanges> ReadGeneration(Watch& watch);
   void Open(Watch& watch);
   static void Cancel(Watch& watch);
+  // Calls the follower. False after following has ended.
+  bool Tell(absl::FunctionRef<void(StoreFollower&)> what);
   // The loops of the threads.
   void RunWatch(Watch& watch);
   void RunPoll();

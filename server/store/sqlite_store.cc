@@ -328,8 +328,7 @@ void SqliteStore::Engine::OfferSnapshot(
   const auto write = [row, taken](Sql& sql, StoreState& state) {
     const auto now = state.tables.find(row.name);
     // It may have been deleted meanwhile, and created again.
-    if (now == state.tables.end() || now->second.id != row.id ||
-        now->second.next != row.next) {
+    if (now == state.tables.end() || now->second.chain != row.chain) {
       return absl::OkStatus();
     }
     return PutTable(sql, now->second, ContentsOf(*taken), state);
@@ -364,12 +363,6 @@ absl::StatusOr<std::vector<StoredTable>> SqliteStore::Engine::Load() {
   absl::StatusOr<std::vector<StoredTable>> tables;
   const absl::StatusOr<StoreState> state = ReadState(*sql_);
   status = state.status();
-  if (status.ok()) {
-    const MutexLock state_lock(mutex_);
-    if (state->Checksum() != state_.Checksum()) {
-      status = sql_->Damaged("was changed by another process");
-    }
-  }
   if (status.ok()) {
     tables = ReadTables(*sql_, *state);
     status = tables.status();

@@ -251,6 +251,28 @@ TEST(SqliteStoreDamage, AMarkOfNoCommitsStopsNoStart) {
             "STORE_CORRUPT");
 }
 
+// SQLite would write over that page.
+TEST(SqliteStoreDamage, AFreePageThatIsInUseIsRefused) {
+  Sample sample = MakeSample("free", 1, 0);
+  {
+    auto store = OpenStore(sample.path);
+    std::vector<Route> routes;
+    for (uint32_t i = 0; i < 20'000; ++i) {
+      routes.push_back({Prefix::Truncate(Address::V4(i << 8), 24), 7});
+    }
+    ASSERT_TRUE(store->CreateTable("large", 0).ok());
+    ASSERT_TRUE(store->Append("large", {Batch(1, routes)}).ok());
+    ASSERT_TRUE(store->DeleteTable("large", 1).ok());
+  }
+  sample.files = ReadStoreFiles(sample.path);
+  std::string& bytes = sample.files[""];
+  ASSERT_NE(bytes.substr(32, 4), std::string(4, '\0'));
+  bytes.replace(32, 4, std::string("\0\0\0\2", 4));
+  Outcomes outcomes;
+  Judge(sample, sample.files, outcomes);
+  EXPECT_EQ(outcomes.refused, 1);
+}
+
 TEST(SqliteStoreDamage, OlderDatabaseIsRefused) {
   const std::string path = NewStorePath("older");
   StoreScript script({.seed = 3});
@@ -391,19 +413,6 @@ TEST(SqliteStoreOpen, NeedsWritableFiles) {
   EXPECT_EQ(ErrorReason(open_as_other()), "STORE_UNWRITABLE");
   fs::permissions(path, fs::perms(0666));
   EXPECT_TRUE(open_as_other().ok());
-}
-
-TEST(SqliteStoreOpen, ShowsLogsInAView) {
-  const std::string path = NewStorePath("people");
-  auto store = OpenStore(path);
-  ASSERT_TRUE(store->CreateTable("blue", 0).ok());
-  ASSERT_TRUE(store->Append("blue", {Batch(1, {})}).ok());
-  const auto sql = Sql::Open(path, false).value();
-  const std::string list =
-      "SELECT table_name || ' ' || number || ' ' || kind || ' ' || bytes"
-      " FROM log_list WHERE number = ";
-  EXPECT_EQ(*sql->Text(list + "0"), "blue 0 snapshot 61");
-  EXPECT_EQ(*sql->Text(list + "1"), "blue 1 entry 61");
 }
 
 // Each message names the table and what is wrong with it.

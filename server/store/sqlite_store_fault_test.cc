@@ -18,6 +18,7 @@
 #include <fstream>
 #include <future>
 #include <limits>
+#include <memory>
 #include <random>
 
 #include "absl/cleanup/cleanup.h"
@@ -318,26 +319,29 @@ TEST(SqliteStoreFault, TablesCommitTogether) {
   }
 }
 
-// A batch that finds no room fails alone.
+// A batch that finds no room fails alone, also where it waited with others.
 TEST(SqliteStoreFault, ALargeBatchTakesNoOtherDown) {
   const std::string path = NewStorePath("crowd");
   auto store = OpenOn(path, FaultyDisk::Vfs());
   for (const char* name : {"first", "large", "small"}) {
     ASSERT_TRUE(store->CreateTable(name, 0).ok());
   }
+  const std::vector<Route> routes = SyntheticTable({.ipv6_routes = 100'000});
   const FileSizeLimit limit(300'000);
   FaultyDisk::Hang();
-  const auto append = [&](const char* name, size_t routes) {
-    return std::async(std::launch::async, [&store, name, routes] {
-      return store->Append(name,
-                           {Batch(1, SyntheticTable({.ipv6_routes = routes}))});
+  const auto append = [&](const char* name, size_t count) {
+    const AcceptedBatch batch =
+        Batch(1, std::vector<Route>(routes.data(), routes.data() + count));
+    const auto result = std::make_shared<std::promise<absl::Status>>();
+    store->StartAppend(name, 0, 0, {batch}, [result](const absl::Status& s) {
+      result->set_value(s);
     });
+    return result->get_future();
   };
   auto first = append("first", 1);
   FaultyDisk::AwaitHang();
-  auto large = append("large", 100'000);
+  auto large = append("large", routes.size());
   auto small = append("small", 1);
-  absl::SleepFor(absl::Milliseconds(200));
   FaultyDisk::Answer();
   EXPECT_TRUE(first.get().ok());
   ExpectFailure(large.get(), Fault::kFull);

@@ -131,7 +131,12 @@ size_t AnswerBatch(const Snapshot& snapshot, const Kernel& kernel,
     rest.next_hops += count * sizeof(NextHopId);
   });
   if (!request.flow_hashes.empty()) {
-    snapshot.groups().ChooseEach(request.flow_hashes, answers.next_hops);
+    char* next_hops = answers.next_hops;
+    request.flow_hashes.ForEachRun<sizeof(uint32_t)>(
+        [&](const char* run, size_t count) {
+          snapshot.groups().ChooseEach(run, count, next_hops);
+          next_hops += count * sizeof(NextHopId);
+        });
   }
   return CountNoRoute(answers.next_hops, batch.addresses);
 }

@@ -22,8 +22,8 @@
 #include "lpm/fib/fib.h"
 #include "lpm/io/table_file.h"
 #include "lpm/prefix.h"
+#include "lpm/table/group_table.h"
 #include "lpm/table/table.h"
-#include "server/table/group_table.h"
 #include "server/table/rib.h"
 #include "server/table/update.h"
 

@@ -15,8 +15,8 @@
 #include "base/mutex.h"
 #include "lpm/fib/fib_bound.h"
 #include "lpm/fib/fib_compiler.h"
+#include "lpm/table/group_table.h"
 #include "server/base/error.h"
-#include "server/table/group_table.h"
 
 namespace planb::server {
 namespace {

@@ -3,7 +3,7 @@
 // Shares follow weights, a change moves only the flows that it must move, and
 // choices never change.
 
-#include "server/table/group_table.h"
+#include "lpm/table/group_table.h"
 
 #include <gtest/gtest.h>
 
@@ -15,9 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "proto/wire/bytes.h"
-
-namespace planb::server {
+namespace planb {
 namespace {
 
 using Members = std::vector<NextHopGroup::Member>;
@@ -296,16 +294,12 @@ TEST(GroupTable, ChooseEachAgreesWithChoose) {
     hashes.append(reinterpret_cast<const char*>(&hash), sizeof(hash));
     expected.push_back(table->Choose(ids.back(), hash));
   }
-  // At an odd address, and with hashes that are split between pieces.
-  for (const size_t cut : {size_t{0}, size_t{1}, size_t{802}, hashes.size()}) {
-    const absl::string_view all = hashes;
-    const std::vector<absl::string_view> pieces = {all.substr(0, cut),
-                                                   all.substr(cut)};
-    std::string answers(1 + ids.size() * sizeof(NextHopId), '\0');
-    std::memcpy(&answers[1], ids.data(), answers.size() - 1);
-    table->ChooseEach(wire::Bytes(pieces, 0, hashes.size()), &answers[1]);
-    EXPECT_EQ(std::memcmp(&answers[1], expected.data(), answers.size() - 1), 0);
-  }
+  // At odd addresses.
+  hashes.insert(hashes.begin(), '\0');
+  std::string answers(1 + ids.size() * sizeof(NextHopId), '\0');
+  std::memcpy(&answers[1], ids.data(), answers.size() - 1);
+  table->ChooseEach(&hashes[1], ids.size(), &answers[1]);
+  EXPECT_EQ(std::memcmp(&answers[1], expected.data(), answers.size() - 1), 0);
 }
 
 TEST(GroupTableDeathTest, RefusesTooFewOrTooManyMembers) {
@@ -314,4 +308,4 @@ TEST(GroupTableDeathTest, RefusesTooFewOrTooManyMembers) {
 }
 
 }  // namespace
-}  // namespace planb::server
+}  // namespace planb

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "server/table/group_table.h"
+#include "lpm/table/group_table.h"
 
 #include <algorithm>
 #include <array>
@@ -12,7 +12,7 @@
 #include "absl/base/internal/raw_logging.h"
 #include "absl/container/flat_hash_set.h"
 
-namespace planb::server {
+namespace planb {
 namespace {
 
 using Member = NextHopGroup::Member;
@@ -170,27 +170,26 @@ NextHopId GroupTable::Choose(NextHopId id, uint32_t flow_hash) const {
   return group == nullptr ? id : group->Choose(flow_hash);
 }
 
-void GroupTable::ChooseEach(const wire::Bytes& flow_hashes,
+void GroupTable::ChooseEach(const char* flow_hashes, size_t count,
                             char* next_hops) const {
   if (empty()) return;
   // Consecutive addresses often have the same next hop: looks it up once.
   NextHopId last = kNoRoute;
   const Buckets* group = nullptr;
-  flow_hashes.ForEachRun<sizeof(uint32_t)>([&](const char* run, size_t count) {
-    for (size_t i = 0; i < count; ++i, next_hops += sizeof(NextHopId)) {
-      NextHopId id;
-      std::memcpy(&id, next_hops, sizeof(id));
-      if (id != last) {
-        last = id;
-        group = Find(id);
-      }
-      if (group == nullptr) continue;
-      uint32_t flow_hash;
-      std::memcpy(&flow_hash, run + i * sizeof(flow_hash), sizeof(flow_hash));
-      id = group->Choose(flow_hash);
-      std::memcpy(next_hops, &id, sizeof(id));
+  for (size_t i = 0; i < count; ++i, next_hops += sizeof(NextHopId)) {
+    NextHopId id;
+    std::memcpy(&id, next_hops, sizeof(id));
+    if (id != last) {
+      last = id;
+      group = Find(id);
     }
-  });
+    if (group == nullptr) continue;
+    uint32_t flow_hash;
+    std::memcpy(&flow_hash, flow_hashes + i * sizeof(flow_hash),
+                sizeof(flow_hash));
+    id = group->Choose(flow_hash);
+    std::memcpy(next_hops, &id, sizeof(id));
+  }
 }
 
 size_t GroupTable::bytes(const GroupTable* beside) const {
@@ -207,4 +206,4 @@ size_t GroupTable::bytes(const GroupTable* beside) const {
   return bytes;
 }
 
-}  // namespace planb::server
+}  // namespace planb

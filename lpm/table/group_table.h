@@ -18,8 +18,8 @@
 // More buckets would be more exact but would not fit into the first-level
 // cache.
 
-#ifndef PLANB_SERVER_TABLE_GROUP_TABLE_H_
-#define PLANB_SERVER_TABLE_GROUP_TABLE_H_
+#ifndef PLANB_LPM_TABLE_GROUP_TABLE_H_
+#define PLANB_LPM_TABLE_GROUP_TABLE_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -28,9 +28,8 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/types/span.h"
 #include "lpm/prefix.h"
-#include "proto/wire/bytes.h"
 
-namespace planb::server {
+namespace planb {
 
 // The groups of one generation. Immutable and thus thread-safe. Groups with the
 // same members share their buckets, within a table and with the previous table.
@@ -58,10 +57,9 @@ class GroupTable {
   // The member that a flow takes if `id` is a group; otherwise `id`. O(1).
   NextHopId Choose(NextHopId id, uint32_t flow_hash) const;
 
-  // Applies Choose to a batch, in place: `next_hops` has one id for each hash.
-  // Both are little-endian and need no alignment.
-  // REQUIRES: flow_hashes.size() is a multiple of 4.
-  void ChooseEach(const wire::Bytes& flow_hashes, char* next_hops) const;
+  // Applies Choose to `count` next hops, in place, with one hash for each. Both
+  // are little-endian, of 4 bytes, and need no alignment.
+  void ChooseEach(const char* flow_hashes, size_t count, char* next_hops) const;
 
   // Bytes held, without buckets that are shared with `beside`.
   size_t bytes(const GroupTable* beside = nullptr) const;
@@ -78,6 +76,6 @@ class GroupTable {
   absl::flat_hash_map<NextHopId, std::shared_ptr<const Buckets>> groups_;
 };
 
-}  // namespace planb::server
+}  // namespace planb
 
-#endif  // PLANB_SERVER_TABLE_GROUP_TABLE_H_
+#endif  // PLANB_LPM_TABLE_GROUP_TABLE_H_

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <map>
 #include <random>
@@ -73,6 +74,39 @@ TEST(LocalRoutes, AnswerABatchFromTheGenerationThatTheyName) {
   stop = true;
   for (std::thread& reader : readers) reader.join();
   EXPECT_EQ(routes.generation(), 1999U);
+}
+
+TEST(LocalRoutes, ChooseTheMemberOfAFlow) {
+  LocalRoutes routes;
+  ASSERT_TRUE(routes.Apply(AllTo(1)).ok());
+  const uint64_t version = routes.objects_version();
+  GenerationChanges groups;
+  groups.generation = 2;
+  groups.groups = {{.id = 2, .members = {{10, 1}, {11, 1}}}};
+  ASSERT_TRUE(routes.Apply(groups).ok());
+  EXPECT_GT(routes.objects_version(), version);
+  const auto choose = [&] {
+    std::vector<uint32_t> hashes(kPrefixes);
+    for (size_t i = 0; i < kPrefixes; ++i) hashes[i] = static_cast<uint32_t>(i);
+    std::vector<NextHopId> hops(kPrefixes);
+    const std::string addresses = Addresses();
+    routes.Lookup(Family::kIpv6, addresses.data(), kPrefixes, hashes.data(),
+                  hops.data());
+    return hops;
+  };
+  const std::vector<NextHopId> both = choose();
+  EXPECT_GT(std::count(both.begin(), both.end(), 10), 0);
+  EXPECT_GT(std::count(both.begin(), both.end(), 11), 0);
+  groups.generation = 3;
+  groups.groups[0].members.push_back({12, 1});
+  ASSERT_TRUE(routes.Apply(groups).ok());
+  const std::vector<NextHopId> three = choose();
+  for (size_t i = 0; i < kPrefixes; ++i) {
+    EXPECT_TRUE(three[i] == 12 || three[i] == both[i]);
+  }
+  EXPECT_EQ(routes.objects_version(), version + 2);
+  ASSERT_TRUE(routes.Apply(AllTo(4)).ok());
+  EXPECT_EQ(routes.objects_version(), version + 2);
 }
 
 TEST(LocalRoutes, AnswerAsTheReferenceAfterRandomChanges) {

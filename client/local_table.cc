@@ -40,6 +40,7 @@ void LocalRoutes::Publish(uint64_t generation, const TableFibs& fibs) {
   state->generation = generation;
   state->digest = Digest();
   state->fibs = fibs;
+  state->groups = group_table_;
   state_.Publish(std::move(state));
 }
 
@@ -56,6 +57,10 @@ void LocalRoutes::SetObjects(const GenerationChanges& changes) {
     next_hops_.clear();
     groups_.clear();
   }
+  if (!changes.reset && changes.next_hops.empty() && changes.groups.empty() &&
+      changes.deleted_next_hops.empty() && changes.deleted_groups.empty()) {
+    return;
+  }
   for (const NextHopId id : changes.deleted_next_hops) erase(id, next_hops_);
   for (const NextHopId id : changes.deleted_groups) erase(id, groups_);
   for (const NextHop& next_hop : changes.next_hops) {
@@ -68,6 +73,13 @@ void LocalRoutes::SetObjects(const GenerationChanges& changes) {
     objects_.Add(group);
     groups_.emplace(group.id, group);
   }
+  if (changes.reset || !changes.groups.empty() ||
+      !changes.deleted_groups.empty()) {
+    std::vector<NextHopGroup> groups;
+    for (const auto& [id, group] : groups_) groups.push_back(group);
+    group_table_ = GroupTable::Make(groups, group_table_.get());
+  }
+  ++objects_version_;
 }
 
 absl::Status LocalRoutes::Compile(const GenerationChanges& changes) {

@@ -28,6 +28,7 @@
 #include "lpm/fib/fib.h"
 #include "lpm/prefix.h"
 #include "lpm/routes/table_digest.h"
+#include "lpm/table/group_table.h"
 #include "lpm/table/table.h"
 
 namespace planb::client {
@@ -55,6 +56,16 @@ class LocalRoutes {
     state->fibs.of(family)->Lookup(addresses, count, next_hops, kernel_);
     return state->generation;
   }
+  // Does the same, and puts the member that a flow takes in the place of a
+  // group: `flow_hashes` has one for each address. The server chooses the same.
+  uint64_t Lookup(Family family, const void* addresses, size_t count,
+                  const uint32_t* flow_hashes, NextHopId* next_hops) const {
+    const auto state = state_.Read();
+    state->fibs.of(family)->Lookup(addresses, count, next_hops, kernel_);
+    state->groups->ChooseEach(reinterpret_cast<const char*>(flow_hashes), count,
+                              reinterpret_cast<char*>(next_hops));
+    return state->generation;
+  }
   NextHopId Lookup(const Address& address) const {
     return state_.Read()->fibs.of(address.family())->Lookup(address, kernel_);
   }
@@ -65,12 +76,17 @@ class LocalRoutes {
   // The object with this id, of the newest generation.
   std::optional<NextHop> FindNextHop(NextHopId id) const;
   std::optional<NextHopGroup> FindGroup(NextHopId id) const;
+  // Grows before a generation that changes objects becomes visible.
+  uint64_t objects_version() const {
+    return objects_version_.load(std::memory_order_acquire);
+  }
 
  private:
   struct State {
     uint64_t generation = 0;
     std::string digest;
     TableFibs fibs;
+    std::shared_ptr<const GroupTable> groups;
   };
 
   void SetObjects(const GenerationChanges& changes);
@@ -86,6 +102,9 @@ class LocalRoutes {
   mutable Mutex mutex_;  // of the objects
   std::map<NextHopId, NextHop> next_hops_ ABSL_GUARDED_BY(mutex_);
   std::map<NextHopId, NextHopGroup> groups_ ABSL_GUARDED_BY(mutex_);
+  std::shared_ptr<const GroupTable> group_table_ =
+      std::make_shared<const GroupTable>();
+  std::atomic<uint64_t> objects_version_ = 0;
   Published<State> state_;
 };
 

@@ -32,6 +32,7 @@ MAY = {
     "client": CALLER,
     "client/load": CALLER | {"client"},
     "client/planbctl": CALLER | {"client", "client/load"},
+    "examples": {"base", "lpm", "client"},
 }
 MAY["server"] = {room for room in MAY if room.startswith("server/")} | CALLER
 # For what tests a side of the house: all of that side.
@@ -42,6 +43,7 @@ TESTS = {
     "follow": CALLER,
     "server": MAY["server"] | {"server"},
     "client": CALLER | {"client", "client/load", "client/planbctl"},
+    "examples": MAY["examples"],
 }
 ROOMS = sorted(MAY, key=len, reverse=True)
 INCLUDE = re.compile(r'^#include "([^"]+/[^"]+)"', re.MULTILINE)

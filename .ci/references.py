@@ -14,7 +14,7 @@ import re
 import subprocess
 import sys
 
-ROOMS = (r"(?:base|benchmarks|client|deploy|docs|feed|follow|lpm|proto|server|"
+ROOMS = (r"(?:base|benchmarks|client|deploy|docs|examples/router|feed|follow|lpm|proto|server|"
          r"third_party)")
 PATH = re.compile(
     rf"(?<![\w/.-])({ROOMS}/[\w./-]*\.(?:bzl|cc|h|html|inc|json|md|proto|py|sh|yaml))\b")

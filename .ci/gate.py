@@ -249,6 +249,7 @@ def check(gate, folder, long=False):
         gate.tests("worlds and instruction counts", "--test_tag_filters=check",
                    targets=SHIPPED)
         gate.tests("benchmarks", targets=["//benchmarks/..."])
+        gate.step("the router by DPDK", "examples/router/test.sh")
         if long:
             gate.tests("ASan and UBSan", "--config=asan", targets=SHIPPED)
         else:

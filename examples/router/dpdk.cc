@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "examples/router/dpdk.h"
+
+#include <rte_eal.h>
+#include <rte_errno.h>
+#include <rte_ethdev.h>
+#include <rte_mbuf.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+
+namespace planb::router {
+namespace {
+
+constexpr uint16_t kDescriptors = 512;
+constexpr unsigned kPoolCache = 256;
+
+absl::Status Failed(absl::string_view what, int error) {
+  return absl::InternalError(absl::StrCat(
+      "DPDK: ", what, ": ", rte_strerror(error < 0 ? -error : error)));
+}
+
+}  // namespace
+
+absl::Status StartEnvironment(const EnvironmentOptions& options) {
+  std::vector<std::string> arguments = {
+      "planb_router", "--no-pci", "--no-telemetry", "--log-level=error",
+      // The main thread may run on any core; the stages bind themselves.
+      absl::StrCat("--lcores=0@(0-",
+                   std::max(1U, std::thread::hardware_concurrency()) - 1, ")")};
+  if (options.huge_pages) {
+    arguments.push_back("--in-memory");
+  } else {
+    arguments.push_back("--no-huge");
+    arguments.push_back("--no-shconf");
+    arguments.push_back(absl::StrCat("-m", options.megabytes));
+  }
+  for (const std::string& device : options.devices) {
+    arguments.push_back(absl::StrCat("--vdev=", device));
+  }
+  std::vector<char*> argv;
+  for (std::string& argument : arguments) argv.push_back(argument.data());
+  if (rte_eal_init(static_cast<int>(argv.size()), argv.data()) < 0) {
+    return Failed("the environment does not start", rte_errno);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<rte_mempool*> MakePool(size_t count) {
+  static int pools = 0;  // names must differ
+  rte_mempool* const pool = rte_pktmbuf_pool_create(
+      absl::StrCat("pool", ++pools).c_str(), static_cast<unsigned>(count),
+      kPoolCache, 0, RTE_MBUF_DEFAULT_BUF_SIZE, SOCKET_ID_ANY);
+  if (pool == nullptr) {
+    return Failed(absl::StrCat("no pool of ", count, " buffers"), rte_errno);
+  }
+  return pool;
+}
+
+absl::Status StartDevice(uint16_t device, uint16_t rx_queues,
+                         uint16_t tx_queues, rte_mempool* pool, Mac& mac,
+                         uint16_t& mtu) {
+  rte_eth_conf conf = {};
+  int error = rte_eth_dev_configure(device, rx_queues, tx_queues, &conf);
+  for (uint16_t queue = 0; error == 0 && queue < rx_queues; ++queue) {
+    error = rte_eth_rx_queue_setup(device, queue, kDescriptors, SOCKET_ID_ANY,
+                                   nullptr, pool);
+  }
+  for (uint16_t queue = 0; error == 0 && queue < tx_queues; ++queue) {
+    error = rte_eth_tx_queue_setup(device, queue, kDescriptors, SOCKET_ID_ANY,
+                                   nullptr);
+  }
+  if (error == 0) error = rte_eth_dev_start(device);
+  rte_ether_addr address;
+  if (error == 0) error = rte_eth_macaddr_get(device, &address);
+  if (error == 0) error = rte_eth_dev_get_mtu(device, &mtu);
+  if (error != 0) return Failed(absl::StrCat("device ", device), error);
+  std::memcpy(mac.data(), address.addr_bytes, mac.size());
+  return absl::OkStatus();
+}
+
+}  // namespace planb::router

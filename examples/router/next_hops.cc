@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "examples/router/next_hops.h"
+
+namespace planb::router {
+
+std::optional<Mac> Neighbors::Find(size_t port, const Address& address) const {
+  const auto map = map_.Read();
+  const auto found = map->find(Key(port, address));
+  return found == map->end() ? std::nullopt : std::optional(found->second);
+}
+
+void Neighbors::Set(size_t port, const Address& address,
+                    std::optional<Mac> mac) {
+  const MutexLock lock(mutex_);
+  const Key key(port, address);
+  const auto old = newest_.find(key);
+  const bool known = old != newest_.end();
+  if (known == mac.has_value() && (!known || old->second == *mac)) return;
+  if (mac.has_value()) {
+    newest_.insert_or_assign(key, *mac);
+  } else {
+    newest_.erase(key);
+  }
+  map_.Publish(std::make_unique<Map>(newest_));
+  ++version_;
+}
+
+void Adjacencies::Resolve(NextHopId id, Adjacency& entry) {
+  entry = {.id = id, .version = version_};
+  const std::optional<NextHop> object = objects_.Find(id);
+  if (!object.has_value()) return;
+  for (entry.port = 0; entry.port < ports_.size(); ++entry.port) {
+    if (ports_[entry.port].interface == object->interface) break;
+  }
+  if (entry.port == ports_.size()) return;
+  {
+    const MutexLock lock(mutex_);
+    entry.packets = &counters_[id];
+  }
+  if (!object->gateway.has_value()) {
+    entry.state = Adjacency::State::kOnLink;
+    return;
+  }
+  const auto mac = neighbors_.Find(entry.port, *object->gateway);
+  entry.state = mac.has_value() ? Adjacency::State::kReady
+                                : Adjacency::State::kUnresolved;
+  if (mac.has_value()) entry.mac = *mac;
+}
+
+void Adjacencies::Count(std::map<NextHopId, uint64_t>& packets) const {
+  const MutexLock lock(mutex_);
+  for (const auto& [id, counter] : counters_) packets[id] += counter.value();
+}
+
+}  // namespace planb::router

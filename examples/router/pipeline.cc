@@ -1,0 +1,645 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "examples/router/pipeline.h"
+
+#include <pthread.h>
+#include <rte_cycles.h>
+#include <rte_ethdev.h>
+#include <rte_lcore.h>
+#include <rte_mbuf.h>
+#include <rte_ring.h>
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+
+namespace planb::router {
+namespace {
+
+// A core sleeps after so many turns without a packet.
+constexpr size_t kIdleTurns = 1000;
+
+// What RX knows of a packet and LPM needs, in the buffer's own fields: the flow
+// hash in hash.rss, the port's index in port, this in packet_type.
+constexpr uint32_t kIsIpv6 = 1, kIsExpired = 2;
+
+uint8_t* Bytes(rte_mbuf* packet) { return rte_pktmbuf_mtod(packet, uint8_t*); }
+
+}  // namespace
+
+// The work of one thread at a time. Poll does what there is and returns how
+// many packets that were; counters are read by any thread.
+class Stage {
+ public:
+  explicit Stage(size_t ports) : received_(ports), sent_(ports) {}
+  virtual ~Stage() = default;
+  virtual size_t Poll() = 0;
+  virtual void AddTo(Counts& counts) const {
+    for (size_t i = 0; i < counts.ports.size(); ++i) {
+      counts.ports[i].received += received_[i].value();
+      counts.ports[i].sent += sent_[i].value();
+    }
+    for (size_t i = 0; i < kVerdicts; ++i) {
+      counts.dropped[i] += dropped_[i].value();
+    }
+    counts.icmp_errors += icmp_errors_.value();
+  }
+
+ protected:
+  void Drop(Verdict why, rte_mbuf* packet) {
+    dropped_[static_cast<size_t>(why)].Add(1);
+    rte_pktmbuf_free(packet);
+  }
+  void DropAll(Verdict why, rte_mbuf** packets, size_t count) {
+    for (size_t i = 0; i < count; ++i) Drop(why, packets[i]);
+  }
+
+  std::vector<Counter> received_, sent_;
+  std::array<Counter, kVerdicts> dropped_;
+  Counter icmp_errors_;
+};
+
+namespace {
+
+// Packets that go to one of several rings or queues, by the burst.
+struct Batch {
+  std::array<rte_mbuf*, kMaxBurst> packets;
+  size_t count = 0;
+};
+
+class RxStage : public Stage {
+ public:
+  RxStage(const PipelineOptions& options, std::vector<size_t> ports,
+          std::vector<rte_ring*> to, const std::atomic<bool>& receiving)
+      : Stage(options.ports.size()),
+        options_(options),
+        mine_(std::move(ports)),
+        to_(std::move(to)),
+        batches_(to_.size()),
+        receiving_(receiving) {}
+
+  size_t Poll() override {
+    if (!receiving_.load(std::memory_order_relaxed)) return 0;
+    size_t total = 0;
+    for (const size_t port : mine_) {
+      for (uint16_t queue = 0; queue < options_.ports[port].rx_queues;
+           ++queue) {
+        total += Poll(port, queue);
+      }
+    }
+    return total;
+  }
+
+ private:
+  size_t Poll(size_t port, uint16_t queue) {
+    rte_mbuf* packets[kMaxBurst];
+    const size_t count =
+        rte_eth_rx_burst(options_.ports[port].device, queue, packets,
+                         static_cast<uint16_t>(options_.burst));
+    for (size_t i = 0; i < count; ++i) rte_prefetch0(Bytes(packets[i]));
+    for (size_t i = 0; i < count; ++i) Take(port, packets[i]);
+    received_[port].Add(count);
+    // Full batches would not hold another burst.
+    if (count > 0) Flush();
+    return count;
+  }
+
+  void Take(size_t port, rte_mbuf* frame) {
+    Packet packet;
+    const Verdict verdict =
+        CheckPacket({Bytes(frame), frame->data_len}, frame->pkt_len,
+                    options_.ports[port].mac, packet);
+    if (verdict != Verdict::kForward && verdict != Verdict::kExpired) {
+      Drop(verdict, frame);
+      return;
+    }
+    if (frame->pkt_len > packet.bytes) {
+      // The padding is the port's to add. In one segment it is cut by this.
+      const auto padding = static_cast<uint16_t>(frame->pkt_len - packet.bytes);
+      if (rte_pktmbuf_trim(frame, padding) != 0) {
+        Drop(Verdict::kBadLength, frame);
+        return;
+      }
+    }
+    frame->port = static_cast<uint16_t>(port);
+    frame->hash.rss = packet.flow_hash;
+    frame->packet_type = (packet.family == Family::kIpv6 ? kIsIpv6 : 0) |
+                         (verdict == Verdict::kExpired ? kIsExpired : 0);
+    // The high bits: groups and other tables take the low ones.
+    const size_t core = uint64_t{packet.flow_hash} * batches_.size() >> 32;
+    Batch& batch = batches_[core];
+    batch.packets[batch.count++] = frame;
+  }
+
+  void Flush() {
+    for (size_t i = 0; i < batches_.size(); ++i) {
+      Batch& batch = batches_[i];
+      if (batch.count == 0) continue;
+      const size_t taken = rte_ring_sp_enqueue_burst(
+          to_[i], reinterpret_cast<void**>(batch.packets.data()),
+          static_cast<unsigned>(batch.count), nullptr);
+      DropAll(Verdict::kQueueFull, &batch.packets[taken], batch.count - taken);
+      batch.count = 0;
+    }
+  }
+
+  const PipelineOptions& options_;
+  const std::vector<size_t> mine_;
+  const std::vector<rte_ring*> to_;
+  std::vector<Batch> batches_;
+  const std::atomic<bool>& receiving_;
+};
+
+// A stage that sends: a batch for each port, and its queue there.
+class SendingStage : public Stage {
+ protected:
+  SendingStage(const PipelineOptions& options, uint16_t queue)
+      : Stage(options.ports.size()),
+        options_(options),
+        queue_(queue),
+        batches_(options.ports.size()) {}
+
+  // To packet->port, an index.
+  void Send(rte_mbuf* packet) {
+    Batch& batch = batches_[packet->port];
+    batch.packets[batch.count++] = packet;
+    if (batch.count == options_.burst) SendBatch(packet->port);
+  }
+  void SendAll() {
+    for (size_t port = 0; port < batches_.size(); ++port) {
+      if (batches_[port].count > 0) SendBatch(port);
+    }
+  }
+
+  const PipelineOptions& options_;
+
+ private:
+  void SendBatch(size_t port) {
+    Batch& batch = batches_[port];
+    const size_t sent = rte_eth_tx_burst(options_.ports[port].device, queue_,
+                                         batch.packets.data(),
+                                         static_cast<uint16_t>(batch.count));
+    sent_[port].Add(sent);
+    DropAll(Verdict::kPortFull, &batch.packets[sent], batch.count - sent);
+    batch.count = 0;
+  }
+
+  const uint16_t queue_;
+  std::vector<Batch> batches_;
+};
+
+class TxStage : public SendingStage {
+ public:
+  TxStage(const PipelineOptions& options, std::vector<rte_ring*> from)
+      : SendingStage(options, 0), from_(std::move(from)) {}
+
+  size_t Poll() override {
+    size_t total = 0;
+    for (rte_ring* const ring : from_) {
+      rte_mbuf* packets[kMaxBurst];
+      const size_t count = rte_ring_sc_dequeue_burst(
+          ring, reinterpret_cast<void**>(packets),
+          static_cast<unsigned>(options_.burst), nullptr);
+      for (size_t i = 0; i < count; ++i) Send(packets[i]);
+      total += count;
+    }
+    SendAll();
+    return total;
+  }
+
+ private:
+  const std::vector<rte_ring*> from_;
+};
+
+class LpmStage : public SendingStage {
+ public:
+  // `to` is empty if it sends itself, to `queue` of each port.
+  LpmStage(const PipelineOptions& options, uint16_t queue,
+           std::vector<rte_ring*> from, std::vector<rte_ring*> to,
+           std::unique_ptr<Lookups> lookups, const Objects& objects,
+           const Neighbors& neighbors)
+      : SendingStage(options, queue),
+        from_(std::move(from)),
+        to_(std::move(to)),
+        batches_(to_.size()),
+        lookups_(std::move(lookups)),
+        adjacencies_(options.ports, objects, neighbors),
+        neighbors_(neighbors),
+        icmp_(options.icmp_rate, options.icmp_burst),
+        bursts_(lookups_->capacity()) {
+    for (Burst& burst : bursts_) free_.push_back(&burst);
+    for (const Port& port : options.ports) {
+      for (const Address& address : port.addresses) {
+        own_.insert(address);
+        const auto last = static_cast<uint8_t>(address.ToPacked().back());
+        own_bits_ |= uint64_t{1} << last % 64;
+      }
+    }
+  }
+
+  ~LpmStage() override {
+    while (Burst* const burst = lookups_->Finished()) free_.push_back(burst);
+    for (Burst& burst : bursts_) {
+      if (std::find(free_.begin(), free_.end(), &burst) != free_.end())
+        continue;
+      for (size_t i = 0; i < burst.size(); ++i)
+        rte_pktmbuf_free(burst.packets[i]);
+    }
+  }
+
+  size_t Poll() override {
+    size_t total = 0;
+    if (!free_.empty()) {
+      Burst& burst = *free_.back();
+      if (const size_t count = Fill(burst); count > 0) {
+        total += count;
+        free_.pop_back();
+        if (burst.size() > 0) {
+          lookups_->Start(burst);
+        } else {
+          free_.push_back(&burst);  // all of them had expired
+        }
+      }
+    }
+    while (Burst* const burst = lookups_->Finished()) {
+      total += burst->size();
+      Forward(*burst);
+      free_.push_back(burst);
+    }
+    if (to_.empty()) {
+      SendAll();
+    } else {
+      for (size_t i = 0; i < to_.size(); ++i) Pass(i);
+    }
+    return total;
+  }
+
+  void AddTo(Counts& counts) const override {
+    Stage::AddTo(counts);
+    adjacencies_.Count(counts.next_hops);
+  }
+
+ private:
+  // Takes a burst from the rings, in turns.
+  size_t Fill(Burst& burst) {
+    rte_mbuf* packets[kMaxBurst];
+    size_t count = 0;
+    for (size_t i = 0; i < from_.size() && count < options_.burst; ++i) {
+      next_ring_ = (next_ring_ + 1) % from_.size();
+      count += rte_ring_sc_dequeue_burst(
+          from_[next_ring_], reinterpret_cast<void**>(packets + count),
+          static_cast<unsigned>(options_.burst - count), nullptr);
+    }
+    burst.v6 = burst.v4 = 0;
+    burst.answered = false;
+    Gather(packets, count, kIsIpv6, burst);
+    Gather(packets, count, 0, burst);
+    for (size_t i = 0; i < count; ++i) {
+      if ((packets[i]->packet_type & kIsExpired) == 0) continue;
+      // One for this router may have one hop only, as BGP's to a neighbour.
+      Answer(IsOwn(packets[i]) ? Verdict::kLocal : Verdict::kExpired,
+             packets[i]);
+    }
+    return count;
+  }
+
+  static void Gather(rte_mbuf** packets, size_t count, uint32_t type,
+                     Burst& burst) {
+    for (size_t i = 0; i < count; ++i) {
+      if (packets[i]->packet_type != type) continue;
+      if (type == kIsIpv6) {
+        std::memcpy(&burst.addresses_v6[16 * burst.v6++],
+                    Destination(Bytes(packets[i]), Family::kIpv6), 16);
+      } else {
+        std::memcpy(&burst.addresses_v4[4 * burst.v4++],
+                    Destination(Bytes(packets[i]), Family::kIpv4), 4);
+      }
+      burst.flow_hashes[burst.size() - 1] = packets[i]->hash.rss;
+      burst.packets[burst.size() - 1] = packets[i];
+    }
+  }
+
+  static Family FamilyOf(const rte_mbuf* packet) {
+    return (packet->packet_type & kIsIpv6) != 0 ? Family::kIpv6 : Family::kIpv4;
+  }
+  static absl::string_view PackedTo(rte_mbuf* packet) {
+    const Family family = FamilyOf(packet);
+    return {reinterpret_cast<const char*>(Destination(Bytes(packet), family)),
+            static_cast<size_t>(AddressBytes(family))};
+  }
+  static Address To(rte_mbuf* packet) {
+    return *Address::FromPacked(PackedTo(packet));
+  }
+  bool IsOwn(rte_mbuf* packet) const {
+    const auto last = static_cast<uint8_t>(PackedTo(packet).back());
+    return (own_bits_ >> last % 64 & 1) != 0 && own_.contains(To(packet));
+  }
+
+  void Forward(const Burst& burst) {
+    if (!burst.answered) {
+      for (size_t i = 0; i < burst.size(); ++i) {
+        Drop(Verdict::kNoAnswer, burst.packets[i]);
+      }
+      return;
+    }
+    adjacencies_.Refresh();
+    for (size_t i = 0; i < burst.size(); ++i) {
+      const Verdict verdict = ForwardOne(burst.next_hops[i], burst.packets[i]);
+      if (verdict == Verdict::kForward) continue;
+      Answer(verdict, burst.packets[i]);
+    }
+  }
+
+  Verdict ForwardOne(NextHopId next_hop, rte_mbuf* packet) {
+    if (IsOwn(packet)) return Verdict::kLocal;
+    if (next_hop == kNoRoute) return Verdict::kNoRoute;
+    const Adjacency& adjacency = adjacencies_.Of(next_hop);
+    const Mac* mac = &adjacency.mac;
+    std::optional<Mac> neighbor;
+    if (adjacency.state != Adjacency::State::kReady) {
+      if (adjacency.state == Adjacency::State::kUnknown) {
+        return Verdict::kUnknownObject;
+      }
+      if (adjacency.state == Adjacency::State::kOnLink) {
+        neighbor = neighbors_.Find(adjacency.port, To(packet));
+      }
+      if (!neighbor.has_value()) return Verdict::kUnresolved;
+      mac = &*neighbor;
+    }
+    const Port& port = options_.ports[adjacency.port];
+    if (packet->pkt_len > kEthernetBytes + port.mtu) {
+      too_big_mtu_ = port.mtu;
+      return Verdict::kTooBig;
+    }
+    Rewrite(Bytes(packet), FamilyOf(packet), port.mac, *mac);
+    adjacency.packets->Add(1);
+    packet->port = static_cast<uint16_t>(adjacency.port);
+    Emit(packet);
+    return Verdict::kForward;
+  }
+
+  // Drops a packet, or turns it into the ICMP error that tells its source.
+  void Answer(Verdict why, rte_mbuf* packet) {
+    uint8_t reply[kMaxIcmpFrame];
+    const size_t size = MakeAnswer(why, packet, reply);
+    if (size == 0) {
+      Drop(why, packet);
+      return;
+    }
+    dropped_[static_cast<size_t>(why)].Add(1);
+    icmp_errors_.Add(1);
+    std::memcpy(Bytes(packet), reply, size);
+    packet->data_len = static_cast<uint16_t>(size);
+    packet->pkt_len = packet->data_len;
+    Emit(packet);
+  }
+
+  size_t MakeAnswer(Verdict why, rte_mbuf* packet, uint8_t* reply) {
+    if (why != Verdict::kExpired && why != Verdict::kNoRoute &&
+        why != Verdict::kUnresolved && why != Verdict::kTooBig) {
+      return 0;
+    }
+    const Family family = FamilyOf(packet);
+    const Port& port = options_.ports[packet->port];
+    const auto source =
+        std::find_if(port.addresses.begin(), port.addresses.end(),
+                     [&](const Address& a) { return a.family() == family; });
+    if (source == port.addresses.end() || packet->nb_segs > 1 ||
+        packet->buf_len < packet->data_off + kMaxIcmpFrame ||
+        !icmp_.Allow(static_cast<double>(rte_get_timer_cycles()) /
+                     static_cast<double>(rte_get_timer_hz()))) {
+      return 0;
+    }
+    return MakeIcmpError(why, {Bytes(packet), packet->data_len}, *source,
+                         port.mac, too_big_mtu_, reply);
+  }
+
+  void Emit(rte_mbuf* packet) {
+    if (to_.empty()) {
+      Send(packet);
+      return;
+    }
+    const size_t core = packet->port % to_.size();
+    Batch& batch = batches_[core];
+    batch.packets[batch.count++] = packet;
+    if (batch.count == kMaxBurst) Pass(core);
+  }
+
+  void Pass(size_t core) {
+    Batch& batch = batches_[core];
+    if (batch.count == 0) return;
+    const size_t taken = rte_ring_sp_enqueue_burst(
+        to_[core], reinterpret_cast<void**>(batch.packets.data()),
+        static_cast<unsigned>(batch.count), nullptr);
+    DropAll(Verdict::kQueueFull, &batch.packets[taken], batch.count - taken);
+    batch.count = 0;
+  }
+
+  const std::vector<rte_ring*> from_;
+  const std::vector<rte_ring*> to_;
+  size_t next_ring_ = 0;
+  std::vector<Batch> batches_;
+  const std::unique_ptr<Lookups> lookups_;
+  Adjacencies adjacencies_;
+  const Neighbors& neighbors_;
+  RateLimit icmp_;
+  uint16_t too_big_mtu_ = 0;
+  std::vector<Burst> bursts_;
+  std::vector<Burst*> free_;
+  // The router's own addresses. Most others are told from them by a bit.
+  absl::flat_hash_set<Address> own_;
+  uint64_t own_bits_ = 0;
+};
+
+}  // namespace
+
+size_t PipelineOptions::buffers(size_t capacity) const {
+  constexpr size_t kOfPort = 2 * 512 + 2 * kMaxBurst;
+  constexpr size_t kOfThread = 512 + 2 * kMaxBurst;  // a cache of the pool
+  const size_t rings = lpm.size() * (rx.size() + (fused ? 0 : tx.size()));
+  return ports.size() * kOfPort + rings * ring +
+         lpm.size() * capacity * kMaxBurst +
+         (rx.size() + lpm.size() + tx.size() + 1) * kOfThread;
+}
+
+uint64_t Counts::received() const {
+  uint64_t sum = 0;
+  for (const OfPort& port : ports) sum += port.received;
+  return sum;
+}
+
+uint64_t Counts::sent() const {
+  uint64_t sum = 0;
+  for (const OfPort& port : ports) sum += port.sent;
+  return sum;
+}
+
+uint64_t Counts::held() const {
+  uint64_t gone = sent();
+  for (const uint64_t count : dropped) gone += count;
+  return received() + icmp_errors - gone;
+}
+
+std::string Counts::Text() const {
+  std::string text;
+  for (size_t i = 0; i < ports.size(); ++i) {
+    absl::StrAppend(&text, "port ", i, " received ", ports[i].received,
+                    " sent ", ports[i].sent, "\n");
+  }
+  for (size_t i = 0; i < kVerdicts; ++i) {
+    if (dropped[i] == 0) continue;
+    absl::StrAppend(&text, "dropped ", VerdictName(static_cast<Verdict>(i)),
+                    " ", dropped[i], "\n");
+  }
+  absl::StrAppend(&text, "icmp_errors ", icmp_errors, "\n");
+  for (const auto& [id, packets] : next_hops) {
+    absl::StrAppend(&text, "next_hop ", id, " packets ", packets, "\n");
+  }
+  return text;
+}
+
+Pipeline::Pipeline(PipelineOptions options) : options_(std::move(options)) {}
+
+absl::StatusOr<std::unique_ptr<Pipeline>> Pipeline::Create(
+    PipelineOptions options, const MakeLookups& lookups, const Objects& objects,
+    const Neighbors& neighbors) {
+  if (options.ports.empty() || options.rx.empty() || options.lpm.empty() ||
+      (options.tx.empty() && !options.fused)) {
+    return absl::InvalidArgumentError("each stage needs a core, and one port");
+  }
+  if (options.burst == 0 || options.burst > kMaxBurst) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a burst has 1 to ", kMaxBurst, " packets"));
+  }
+  std::unique_ptr<Pipeline> pipeline(new Pipeline(std::move(options)));
+  absl::Status built = pipeline->Build(lookups, objects, neighbors);
+  if (!built.ok()) return built;
+  return pipeline;
+}
+
+absl::Status Pipeline::Build(const MakeLookups& lookups, const Objects& objects,
+                             const Neighbors& neighbors) {
+  static std::atomic<int> rings = 0;  // names must differ
+  const auto ring = [&] {
+    rings_.push_back(rte_ring_create(absl::StrCat("stage", ++rings).c_str(),
+                                     static_cast<unsigned>(options_.ring),
+                                     SOCKET_ID_ANY,
+                                     RING_F_SP_ENQ | RING_F_SC_DEQ));
+    return rings_.back();
+  };
+  const size_t lpm_count = options_.lpm.size();
+  const size_t tx_count = options_.fused ? 0 : options_.tx.size();
+  std::vector<std::vector<rte_ring*>> to_lpm(lpm_count), to_tx(tx_count);
+  const auto add = [&](int core, std::unique_ptr<Stage> stage) {
+    by_core_[core].push_back(stage.get());
+    stages_.push_back(std::move(stage));
+  };
+  for (size_t i = 0; i < options_.rx.size(); ++i) {
+    std::vector<size_t> ports;
+    for (size_t p = i; p < options_.ports.size(); p += options_.rx.size()) {
+      ports.push_back(p);
+    }
+    std::vector<rte_ring*> to;
+    for (size_t l = 0; l < lpm_count; ++l) {
+      to.push_back(ring());
+      to_lpm[l].push_back(to.back());
+    }
+    add(options_.rx[i], std::make_unique<RxStage>(options_, std::move(ports),
+                                                  std::move(to), receiving_));
+  }
+  for (size_t l = 0; l < lpm_count; ++l) {
+    std::vector<rte_ring*> to;
+    for (size_t t = 0; t < tx_count; ++t) {
+      to.push_back(ring());
+      to_tx[t].push_back(to.back());
+    }
+    add(options_.lpm[l], std::make_unique<LpmStage>(
+                             options_, static_cast<uint16_t>(l), to_lpm[l],
+                             std::move(to), lookups(), objects, neighbors));
+  }
+  for (size_t t = 0; t < tx_count; ++t) {
+    add(options_.tx[t], std::make_unique<TxStage>(options_, to_tx[t]));
+  }
+  if (std::find(rings_.begin(), rings_.end(), nullptr) != rings_.end()) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("DPDK: no ring of ", options_.ring, " packets"));
+  }
+  return absl::OkStatus();
+}
+
+Pipeline::~Pipeline() {
+  Stop(absl::ZeroDuration());
+  stages_.clear();
+  for (rte_ring* const ring : rings_) {
+    if (ring == nullptr) continue;
+    void* packet = nullptr;
+    while (rte_ring_sc_dequeue(ring, &packet) == 0) {
+      rte_pktmbuf_free(static_cast<rte_mbuf*>(packet));
+    }
+    rte_ring_free(ring);
+  }
+}
+
+size_t Pipeline::PollOnce() {
+  size_t total = 0;
+  for (const auto& stage : stages_) total += stage->Poll();
+  return total;
+}
+
+absl::Status Pipeline::Start() {
+  try {
+    for (const auto& [core, stages] : by_core_) {
+      threads_.emplace_back(
+          [this, core = core, &stages = stages] { Run(core, stages); });
+    }
+  } catch (const std::system_error& error) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("no thread can be started: ", error.what()));
+  }
+  return absl::OkStatus();
+}
+
+void Pipeline::Run(int core, const std::vector<Stage*>& stages) {
+  cpu_set_t cpus;
+  CPU_ZERO(&cpus);
+  CPU_SET(static_cast<size_t>(core), &cpus);
+  pthread_setaffinity_np(pthread_self(), sizeof(cpus), &cpus);
+  // Gives the thread a cache of the pool. Without, it is slower.
+  rte_thread_register();
+  size_t idle = 0;
+  while (running_.load(std::memory_order_relaxed)) {
+    size_t moved = 0;
+    for (Stage* const stage : stages) moved += stage->Poll();
+    idle = moved > 0 ? 0 : idle + 1;
+    if (idle > kIdleTurns && options_.idle_sleep > absl::ZeroDuration()) {
+      absl::SleepFor(options_.idle_sleep);
+    }
+  }
+  rte_thread_unregister();
+}
+
+void Pipeline::Stop(absl::Duration drain) {
+  receiving_ = false;
+  const absl::Time deadline = absl::Now() + drain;
+  while (!threads_.empty() && counts().held() > 0 && absl::Now() < deadline) {
+    absl::SleepFor(absl::Milliseconds(1));
+  }
+  running_ = false;
+  for (std::thread& thread : threads_) thread.join();
+  threads_.clear();
+}
+
+Counts Pipeline::counts() const {
+  Counts counts;
+  counts.ports.resize(options_.ports.size());
+  for (const auto& stage : stages_) stage->AddTo(counts);
+  return counts;
+}
+
+}  // namespace planb::router

@@ -1,0 +1,420 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "examples/router/pipeline.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <random>
+#include <set>
+#include <thread>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "absl/time/clock.h"
+#include "client/local_table.h"
+#include "examples/router/testing/ring_ports.h"
+#include "lpm/synthetic/synthetic.h"
+#include "lpm/table/group_table.h"
+#include "lpm/testing/oracle.h"
+
+namespace planb::router {
+namespace {
+
+constexpr size_t kPorts = 3;
+
+// Of the gateway of a next hop.
+Address GatewayOf(NextHopId id) {
+  return Address::V6(absl::MakeUint128(0x20010db8ffff0000, id));
+}
+Mac MacOf(NextHopId id) {
+  return {2, 1, 0, 0, static_cast<uint8_t>(id >> 8), static_cast<uint8_t>(id)};
+}
+NextHop ObjectOf(NextHopId id) {
+  return {.id = id,
+          .gateway = GatewayOf(id),
+          .interface = absl::StrCat("eth", id % kPorts)};
+}
+
+// A table, ports of rings and a pipeline between them.
+class PipelineTest : public testing::Test {
+ protected:
+  void TearDown() override {
+    pipeline.reset();
+    ports.reset();
+    EXPECT_EQ(RingPorts::Missing(), 0U);
+  }
+
+  void Open(PipelineOptions options = {}) {
+    ports = std::make_unique<RingPorts>(kPorts, options.tx_queues());
+    for (size_t i = 0; i < kPorts; ++i) {
+      ports->ports[i].addresses = {
+          *Address::Parse(absl::StrCat("2001:db8:fffe::", i)),
+          *Address::Parse(absl::StrCat("203.0.113.", i))};
+    }
+    options.ports = ports->ports;
+    pipeline =
+        Pipeline::Create(options, LocalLookups(routes), objects, neighbors)
+            .value();
+  }
+
+  void Know(NextHopId id) {
+    neighbors.Set(id % kPorts, GatewayOf(id), MacOf(id));
+  }
+
+  void Apply(std::vector<Route> changes, std::vector<NextHop> hops = {},
+             std::vector<NextHopGroup> groups = {}) {
+    GenerationChanges generation;
+    generation.generation = routes.generation() + 1;
+    generation.routes = std::move(changes);
+    generation.next_hops = std::move(hops);
+    generation.groups = std::move(groups);
+    ASSERT_TRUE(routes.Apply(generation).ok());
+  }
+
+  void PollAll() {
+    while (pipeline->PollOnce() > 0) {
+    }
+  }
+  uint64_t Dropped(Verdict why) const {
+    return pipeline->counts().dropped[static_cast<size_t>(why)];
+  }
+
+  client::LocalRoutes routes;
+  LocalObjects objects{routes};
+  Neighbors neighbors;
+  std::unique_ptr<RingPorts> ports;
+  std::unique_ptr<Pipeline> pipeline;
+};
+
+std::string TextOf(const Address& address) { return address.ToString(); }
+
+class EachForm : public PipelineTest,
+                 public testing::WithParamInterface<std::tuple<bool, int>> {
+ protected:
+  PipelineOptions Options() const {
+    PipelineOptions options;
+    options.fused = std::get<0>(GetParam());
+    options.lpm.assign(static_cast<size_t>(std::get<1>(GetParam())), 0);
+    options.rx = {0, 0};
+    return options;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Forms, EachForm,
+                         testing::Combine(testing::Bool(),
+                                          testing::Values(1, 2)));
+
+// The table changes between bursts: routes, objects, groups, neighbours.
+TEST_P(EachForm, EveryPacketOfATraceLeavesAsTheOracleSays) {
+  constexpr NextHopId kHops = 20, kGroup = 21;
+  Open(Options());
+  std::vector<Route> table = SyntheticTable(
+      {.ipv6_routes = 1000, .ipv4_routes = 500, .next_hops = kGroup});
+  std::map<NextHopId, Mac> macs;
+  std::map<NextHopId, size_t> port_of;
+  std::vector<NextHop> hops;
+  for (NextHopId id = 1; id <= kHops; ++id) {
+    hops.push_back(ObjectOf(id));
+    Know(id);
+    macs[id] = MacOf(id);
+    port_of[id] = id % kPorts;
+  }
+  NextHopGroup group = {.id = kGroup, .members = {{1, 1}, {2, 2}, {3, 1}}};
+  Apply(table, hops, {group});
+  std::mt19937 random(1);
+  size_t forwarded = 0;
+  std::set<size_t> members;
+  for (int round = 0; round < 20; ++round) {
+    const auto groups = GroupTable::Make({group}, nullptr);
+    std::vector<Address> trace =
+        SyntheticTrace(table, Family::kIpv6, 200, random());
+    for (const Address& a :
+         SyntheticTrace(table, Family::kIpv4, 100, random())) {
+      trace.push_back(a);
+    }
+    const std::vector<NextHopId> right = RightAnswers(table, trace);
+    // number -> the frame as it leaves, and its port
+    std::map<uint32_t, std::pair<size_t, Frame>> expected;
+    uint64_t without = 0;
+    for (uint32_t i = 0; i < trace.size(); ++i) {
+      const Frame frame = MakeFrame(
+          {.source =
+               trace[i].family() == Family::kIpv6 ? "2001:db8::1" : "192.0.2.1",
+           .destination = TextOf(trace[i]),
+           .hops = static_cast<uint8_t>(2 + random() % 254),
+           .port = static_cast<uint16_t>(random()),
+           .number = i,
+           .padding = random() % 10});
+      Packet packet;
+      const Verdict verdict =
+          CheckPacket(frame, frame.size(), kStation, packet);
+      ASSERT_TRUE(ports->Give(random() % kPorts, frame));
+      if (verdict != Verdict::kForward) continue;
+      const NextHopId id = groups->Choose(right[i], packet.flow_hash);
+      if (id == kNoRoute) {
+        ++without;
+        continue;
+      }
+      if (right[i] == kGroup) members.insert(id);
+      Frame out(frame.begin(), frame.begin() + packet.bytes);
+      Rewrite(out.data(), packet.family, kStation, macs[id]);
+      expected[i] = {port_of[id], out};
+    }
+    const uint64_t no_route = Dropped(Verdict::kNoRoute);
+    PollAll();
+    EXPECT_EQ(Dropped(Verdict::kNoRoute) - no_route, without);
+    size_t errors = 0;
+    for (const Sent& sent : ports->Take()) {
+      uint32_t number = 0;
+      std::memcpy(&number, &sent.frame[sent.frame.size() - 4], 4);
+      const auto found = expected.find(number);
+      if (found == expected.end()) {
+        ++errors;  // of ICMP
+        continue;
+      }
+      ASSERT_EQ(sent.port, found->second.first) << trace[number].ToString();
+      ASSERT_EQ(sent.frame, found->second.second) << trace[number].ToString();
+      expected.erase(found);
+      ++forwarded;
+    }
+    EXPECT_TRUE(expected.empty()) << expected.size() << " packets missing";
+    EXPECT_LE(errors, without);
+    // Now other routes, another port and gateway of a hop, other members.
+    std::vector<Route> changes;
+    for (int i = 0; i < 30; ++i) {
+      Route& route = table[random() % table.size()];
+      route.next_hop = static_cast<NextHopId>(1 + random() % kGroup);
+      changes.push_back(route);
+    }
+    const auto moved = static_cast<NextHopId>(1 + random() % kHops);
+    port_of[moved] = (port_of[moved] + 1) % kPorts;
+    NextHop object = ObjectOf(moved);
+    object.interface = absl::StrCat("eth", port_of[moved]);
+    macs[moved] = {2, 2, 0, 0, static_cast<uint8_t>(round), 1};
+    neighbors.Set(port_of[moved], GatewayOf(moved), macs[moved]);
+    if (round % 5 == 4) {
+      group.members.push_back({static_cast<NextHopId>(4 + round), 2});
+    }
+    Apply(changes, {object}, {group});
+    // A neighbour may change without a change of the table.
+    const auto silent = static_cast<NextHopId>(1 + random() % kHops);
+    macs[silent] = {2, 3, 0, 0, static_cast<uint8_t>(round), 2};
+    neighbors.Set(port_of[silent], GatewayOf(silent), macs[silent]);
+  }
+  EXPECT_GT(forwarded, 5000U);
+  EXPECT_GT(members.size(), 3U);
+  EXPECT_EQ(pipeline->counts().held(), 0U);
+}
+
+// Threads, and a table that changes as fast as it can.
+TEST_P(EachForm, FlowsStayInOrderWhileRoutesChange) {
+  PipelineOptions options = Options();
+  options.rx = {0};
+  options.tx = {1};
+  options.lpm.back() = 1;
+  options.idle_sleep = absl::Microseconds(50);
+  Open(options);
+  const Prefix prefix = *Prefix::Parse("2001:db8:1::/48");
+  // Both of one port.
+  Know(3);
+  Know(6);
+  Apply({{prefix, 3}}, {ObjectOf(3), ObjectOf(6)});
+  ASSERT_TRUE(pipeline->Start().ok());
+  std::atomic<bool> stop = false;
+  std::thread writer([&] {
+    for (NextHopId id = 3; !stop; id = 9 - id) Apply({{prefix, id}});
+  });
+  constexpr uint32_t kPackets = 20'000;
+  constexpr uint16_t kFlows = 40;
+  std::map<uint16_t, uint32_t> last;
+  std::map<Mac, size_t> macs;
+  uint32_t arrived = 0;
+  const auto take = [&] {
+    for (const Sent& sent : ports->Take()) {
+      ASSERT_EQ(sent.port, 0U);
+      Mac mac;
+      std::memcpy(mac.data(), sent.frame.data(), 6);
+      ++macs[mac];
+      const auto flow =
+          static_cast<uint16_t>(sent.frame[54] << 8 | sent.frame[55]);
+      uint32_t number = 0;
+      std::memcpy(&number, &sent.frame[58], 4);
+      ASSERT_GT(number, last[flow]) << "flow " << flow;
+      last[flow] = number;
+      ++arrived;
+    }
+  };
+  for (uint32_t i = 1; i <= kPackets; ++i) {
+    const auto flow = static_cast<uint16_t>(i * 7 % kFlows);
+    // A part of what a ring holds is under way: nothing is dropped.
+    while (i - arrived > 400) {
+      take();
+      ASSERT_FALSE(HasFatalFailure());
+    }
+    ASSERT_TRUE(ports->Give(1, MakeFrame({.port = flow, .number = i})));
+  }
+  // A drain forwards what is there.
+  const absl::Time deadline = absl::Now() + absl::Seconds(20);
+  while (pipeline->counts().received() < kPackets && absl::Now() < deadline) {
+    take();
+  }
+  pipeline->Stop(absl::Seconds(10));
+  take();
+  stop = true;
+  writer.join();
+  EXPECT_EQ(arrived, kPackets);
+  EXPECT_EQ(macs.size(), 2U);
+  EXPECT_EQ(macs[MacOf(3)] + macs[MacOf(6)], kPackets);
+  const Counts counts = pipeline->counts();
+  EXPECT_EQ(counts.held(), 0U);
+  EXPECT_EQ(counts.next_hops.at(3) + counts.next_hops.at(6), kPackets);
+}
+
+TEST_F(PipelineTest, CountsEveryDropByItsReason) {
+  PipelineOptions options;
+  options.icmp_burst = 0;
+  Open(options);
+  const auto route = [](const char* prefix, NextHopId id) {
+    return Route{*Prefix::Parse(prefix), id};
+  };
+  Know(1);
+  NextHop nowhere = ObjectOf(4);
+  nowhere.interface = "eth9";
+  Apply({route("2001:db8:1::/48", 1), route("2001:db8:2::/48", 2),
+         route("2001:db8:3::/48", 3), route("2001:db8:4::/48", 4),
+         route("2001:db8:5::/48", 5)},
+        {ObjectOf(1), ObjectOf(2), nowhere, {.id = 5, .interface = "eth2"}});
+  const auto to = [](const char* destination, uint8_t hops = 64) {
+    return MakeFrame({.destination = destination, .hops = hops});
+  };
+  neighbors.Set(2, *Address::Parse("2001:db8:5::5"), kPeer);
+  Frame arp = MakeFrame({});
+  arp[12] = 8;
+  arp[13] = 6;
+  Frame cut = MakeFrame({});
+  cut.resize(30);
+  const std::vector<std::pair<Frame, Verdict>> frames = {
+      {to("2001:db8:1::1"), Verdict::kForward},
+      {to("2001:db8:5::5"), Verdict::kForward},  // on link
+      {to("2001:db8:5::6"), Verdict::kUnresolved},
+      {to("2001:db8:2::1"), Verdict::kUnresolved},
+      {to("2001:db8:3::1"), Verdict::kUnknownObject},  // no object
+      {to("2001:db8:4::1"), Verdict::kUnknownObject},  // no such port
+      {to("2001:db8:6::1"), Verdict::kNoRoute},
+      {to("2001:db8:1::1", 1), Verdict::kExpired},
+      {to("2001:db8:fffe::2"), Verdict::kLocal},
+      {to("2001:db8:fffe::2", 1), Verdict::kLocal},
+      {MakeFrame({.bytes = 1460}), Verdict::kForward},
+      {MakeFrame({.bytes = 1461}), Verdict::kTooBig},
+      {arp, Verdict::kNotIp},
+      {cut, Verdict::kTruncated},
+  };
+  std::map<Verdict, uint64_t> expected;
+  for (const auto& [frame, verdict] : frames) {
+    ASSERT_TRUE(ports->Give(0, frame));
+    if (verdict != Verdict::kForward) ++expected[verdict];
+  }
+  PollAll();
+  for (size_t i = 0; i < kVerdicts; ++i) {
+    const auto verdict = static_cast<Verdict>(i);
+    EXPECT_EQ(Dropped(verdict), expected[verdict]) << VerdictName(verdict);
+  }
+  const Counts counts = pipeline->counts();
+  EXPECT_EQ(counts.received(), frames.size());
+  EXPECT_EQ(counts.sent(), 3U);
+  EXPECT_EQ(ports->Take().size(), 3U);
+  EXPECT_EQ(counts.next_hops.at(1), 2U);
+}
+
+TEST_F(PipelineTest, TellsSourcesByIcmpAtALimitedRate) {
+  PipelineOptions options;
+  options.icmp_rate = 0;
+  options.icmp_burst = 5;
+  Open(options);
+  for (int i = 0; i < 4; ++i) {
+    ASSERT_TRUE(ports->Give(2, MakeFrame({.hops = 1})));
+    ASSERT_TRUE(ports->Give(
+        1, MakeFrame({.source = "192.0.2.1", .destination = "192.0.2.9"})));
+  }
+  PollAll();
+  const std::vector<Sent> sent = ports->Take();
+  EXPECT_EQ(sent.size(), 5U);
+  for (const Sent& reply : sent) {
+    const bool v6 = reply.frame[12] == 0x86;
+    EXPECT_EQ(reply.port, v6 ? 2U : 1U);
+    EXPECT_EQ(reply.frame[v6 ? 54 : 34], 3);  // expired; unreachable
+    EXPECT_EQ(std::memcmp(&reply.frame[0], kPeer.data(), 6), 0);
+  }
+  EXPECT_EQ(Dropped(Verdict::kExpired), 4U);
+  EXPECT_EQ(Dropped(Verdict::kNoRoute), 4U);
+  EXPECT_EQ(pipeline->counts().icmp_errors, 5U);
+  EXPECT_EQ(pipeline->counts().held(), 0U);
+}
+
+// Rings and a port that are full drop, count and leak nothing.
+TEST_F(PipelineTest, DropsWhatALaterStageCannotTake) {
+  PipelineOptions options;
+  options.ring = 16;  // holds 15
+  Open(options);
+  Know(1);
+  Apply({{*Prefix::Parse("2001:db8:1::/48"), 1}}, {ObjectOf(1)});
+  uint64_t given = 0;
+  for (int i = 0; i < 100; ++i) {
+    for (int n = 0; n < 32; ++n) given += ports->Give(0, MakeFrame({})) ? 1 : 0;
+    PollAll();
+  }
+  const Counts counts = pipeline->counts();
+  EXPECT_EQ(counts.received(), given);
+  EXPECT_EQ(counts.held(), 0U);
+  EXPECT_GT(Dropped(Verdict::kQueueFull), 0U);
+  EXPECT_GT(Dropped(Verdict::kPortFull), 0U);
+  EXPECT_EQ(counts.sent(), RingPorts::kRing - 1);
+}
+
+// Never answers.
+class NoLookups : public Lookups {
+ public:
+  size_t capacity() const override { return 2; }
+  void Start(Burst&) override {}
+  Burst* Finished() override { return nullptr; }
+};
+
+TEST_F(PipelineTest, EndsWithPacketsThatWaitAndOthersInItsRings) {
+  Open();
+  PipelineOptions options;
+  options.ports = ports->ports;
+  pipeline = Pipeline::Create(
+                 options, [] { return std::make_unique<NoLookups>(); }, objects,
+                 neighbors)
+                 .value();
+  for (int i = 0; i < 200; ++i) ASSERT_TRUE(ports->Give(0, MakeFrame({})));
+  for (int i = 0; i < 10; ++i) pipeline->PollOnce();
+  EXPECT_EQ(pipeline->counts().held(), 200U);
+  pipeline->Stop(absl::ZeroDuration());
+}
+
+TEST_F(PipelineTest, RefusesOptionsThatDoNotFit) {
+  Open();
+  PipelineOptions options;
+  options.ports = ports->ports;
+  options.burst = kMaxBurst + 1;
+  const auto code = [&] {
+    return Pipeline::Create(options, LocalLookups(routes), objects, neighbors)
+        .status()
+        .code();
+  };
+  EXPECT_EQ(code(), absl::StatusCode::kInvalidArgument);
+  options.burst = 32;
+  options.tx = {};
+  EXPECT_EQ(code(), absl::StatusCode::kInvalidArgument);
+  options.tx = {0};
+  options.ring = 1000;
+  EXPECT_EQ(code(), absl::StatusCode::kResourceExhausted);
+}
+
+}  // namespace
+}  // namespace planb::router

@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+
+# Builds the router and runs the tests that need DPDK; skipped without libdpdk-dev.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+if [[ ! -e /usr/include/dpdk/rte_ethdev.h ]]; then
+  echo "SKIP: libdpdk-dev is not installed"
+  exit 77
+fi
+bazel test --noshow_progress //examples/router:pipeline_test

@@ -3,6 +3,12 @@
 #include "examples/router/next_hops.h"
 
 namespace planb::router {
+namespace {
+
+// Asked for again with the next packet.
+constexpr size_t kMostWanted = 1000;
+
+}  // namespace
 
 std::optional<Mac> Neighbors::Find(size_t port, const Address& address) const {
   const auto map = map_.Read();
@@ -26,6 +32,16 @@ void Neighbors::Set(size_t port, const Address& address,
   ++version_;
 }
 
+void Neighbors::Want(const Key& key) const {
+  const MutexLock lock(mutex_);
+  if (wanted_.size() < kMostWanted) wanted_.push_back(key);
+}
+
+std::vector<Neighbors::Key> Neighbors::TakeWanted() {
+  const MutexLock lock(mutex_);
+  return std::exchange(wanted_, {});
+}
+
 void Adjacencies::Resolve(NextHopId id, Adjacency& entry) {
   entry = {.id = id, .version = version_};
   const std::optional<NextHop> object = objects_.Find(id);
@@ -42,7 +58,8 @@ void Adjacencies::Resolve(NextHopId id, Adjacency& entry) {
     entry.state = Adjacency::State::kOnLink;
     return;
   }
-  const auto mac = neighbors_.Find(entry.port, *object->gateway);
+  entry.gateway = *object->gateway;
+  const auto mac = neighbors_.Find(entry.port, entry.gateway);
   entry.state = mac.has_value() ? Adjacency::State::kReady
                                 : Adjacency::State::kUnresolved;
   if (mac.has_value()) entry.mac = *mac;

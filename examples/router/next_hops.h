@@ -59,8 +59,13 @@ class Neighbors {
       ABSL_LOCKS_EXCLUDED(mutex_);
   uint64_t version() const { return version_.load(std::memory_order_acquire); }
 
+  // Packets wait for this neighbour. TakeWanted returns each such once.
+  void Want(const Key& key) const ABSL_LOCKS_EXCLUDED(mutex_);
+  std::vector<Key> TakeWanted() ABSL_LOCKS_EXCLUDED(mutex_);
+
  private:
-  Mutex mutex_;
+  mutable Mutex mutex_;
+  mutable std::vector<Key> wanted_ ABSL_GUARDED_BY(mutex_);
   Map newest_ ABSL_GUARDED_BY(mutex_);
   Published<Map> map_;
   std::atomic<uint64_t> version_ = 0;
@@ -87,6 +92,7 @@ struct Adjacency {
   State state = State::kUnknown;
   Mac mac = {};
   uint32_t port = 0;  // an index
+  Address gateway = {};
   uint64_t version = 0;
   Counter* packets = nullptr;
 };

@@ -29,6 +29,11 @@ constexpr size_t kIdleTurns = 1000;
 // hash in hash.rss, the port's index in port, this in packet_type.
 constexpr uint32_t kIsIpv6 = 1, kIsExpired = 2;
 
+double Seconds() {
+  return static_cast<double>(rte_get_timer_cycles()) /
+         static_cast<double>(rte_get_timer_hz());
+}
+
 uint8_t* Bytes(rte_mbuf* packet) { return rte_pktmbuf_mtod(packet, uint8_t*); }
 
 }  // namespace
@@ -244,6 +249,11 @@ class LpmStage : public SendingStage {
   }
 
   ~LpmStage() override {
+    for (const Held& held : held_) {
+      for (const auto& [packet, counter] : held.packets) {
+        rte_pktmbuf_free(packet);
+      }
+    }
     while (Burst* const burst = lookups_->Finished()) free_.push_back(burst);
     for (Burst& burst : bursts_) {
       if (std::find(free_.begin(), free_.end(), &burst) != free_.end())
@@ -272,6 +282,7 @@ class LpmStage : public SendingStage {
       Forward(*burst);
       free_.push_back(burst);
     }
+    if (!held_.empty()) CheckHeld();
     if (to_.empty()) {
       SendAll();
     } else {
@@ -359,29 +370,81 @@ class LpmStage : public SendingStage {
   Verdict ForwardOne(NextHopId next_hop, rte_mbuf* packet) {
     if (IsOwn(packet)) return Verdict::kLocal;
     if (next_hop == kNoRoute) return Verdict::kNoRoute;
+    if (next_hop == kUndecided) return Verdict::kNoAnswer;
     const Adjacency& adjacency = adjacencies_.Of(next_hop);
-    const Mac* mac = &adjacency.mac;
-    std::optional<Mac> neighbor;
-    if (adjacency.state != Adjacency::State::kReady) {
-      if (adjacency.state == Adjacency::State::kUnknown) {
-        return Verdict::kUnknownObject;
-      }
-      if (adjacency.state == Adjacency::State::kOnLink) {
-        neighbor = neighbors_.Find(adjacency.port, To(packet));
-      }
-      if (!neighbor.has_value()) return Verdict::kUnresolved;
-      mac = &*neighbor;
+    if (adjacency.state == Adjacency::State::kUnknown) {
+      return Verdict::kUnknownObject;
     }
-    const Port& port = options_.ports[adjacency.port];
-    if (packet->pkt_len > kEthernetBytes + port.mtu) {
-      too_big_mtu_ = port.mtu;
+    if (packet->pkt_len > kEthernetBytes + options_.ports[adjacency.port].mtu) {
+      too_big_mtu_ = options_.ports[adjacency.port].mtu;
       return Verdict::kTooBig;
     }
-    Rewrite(Bytes(packet), FamilyOf(packet), port.mac, *mac);
-    adjacency.packets->Add(1);
-    packet->port = static_cast<uint16_t>(adjacency.port);
-    Emit(packet);
+    if (adjacency.state == Adjacency::State::kReady && held_.empty()) {
+      Leave(packet, adjacency.port, adjacency.mac, *adjacency.packets);
+      return Verdict::kForward;
+    }
+    const Neighbors::Key key(adjacency.port,
+                             adjacency.state == Adjacency::State::kOnLink
+                                 ? To(packet)
+                                 : adjacency.gateway);
+    const auto mac = neighbors_.Find(key.first, key.second);
+    if (!mac.has_value()) return Hold(key, packet, *adjacency.packets);
+    Release(key, *mac);  // those before it leave before it
+    Leave(packet, adjacency.port, *mac, *adjacency.packets);
     return Verdict::kForward;
+  }
+
+  void Leave(rte_mbuf* packet, size_t port, const Mac& mac, Counter& counter) {
+    Rewrite(Bytes(packet), FamilyOf(packet), options_.ports[port].mac, mac);
+    counter.Add(1);
+    packet->port = static_cast<uint16_t>(port);
+    Emit(packet);
+  }
+
+  // Keeps a packet until its neighbour is found. kForward: it is taken care of.
+  Verdict Hold(const Neighbors::Key& key, rte_mbuf* packet, Counter& counter) {
+    auto held = std::find_if(held_.begin(), held_.end(),
+                             [&](const Held& h) { return h.key == key; });
+    if (options_.hold_neighbor == 0) return Verdict::kUnresolved;
+    if (held == held_.end() && held_total_ < options_.hold_total) {
+      held = held_.insert(held, {.key = key, .since = Seconds()});
+      neighbors_.Want(key);
+    }
+    if (held == held_.end() || held_total_ == options_.hold_total ||
+        held->packets.size() == options_.hold_neighbor) {
+      Drop(Verdict::kUnresolved, packet);  // it may yet be found: no error
+    } else {
+      held->packets.emplace_back(packet, &counter);
+      ++held_total_;
+    }
+    return Verdict::kForward;
+  }
+
+  void Release(const Neighbors::Key& key, const Mac& mac) {
+    for (auto held = held_.begin(); held != held_.end(); ++held) {
+      if (held->key != key) continue;
+      for (const auto& [packet, counter] : held->packets) {
+        Leave(packet, key.first, mac, *counter);
+      }
+      Forget(held);
+      return;
+    }
+  }
+
+  void CheckHeld() {
+    const double now = Seconds();
+    for (size_t i = held_.size(); i-- > 0;) {
+      const auto held = held_.begin() + static_cast<ptrdiff_t>(i);
+      const Neighbors::Key key = held->key;
+      if (const auto mac = neighbors_.Find(key.first, key.second)) {
+        Release(key, *mac);
+      } else if (now - held->since > options_.hold_seconds) {
+        for (const auto& [packet, counter] : held->packets) {
+          Answer(Verdict::kUnresolved, packet);
+        }
+        Forget(held);
+      }
+    }
   }
 
   // Drops a packet, or turns it into the ICMP error that tells its source.
@@ -412,8 +475,7 @@ class LpmStage : public SendingStage {
                      [&](const Address& a) { return a.family() == family; });
     if (source == port.addresses.end() || packet->nb_segs > 1 ||
         packet->buf_len < packet->data_off + kMaxIcmpFrame ||
-        !icmp_.Allow(static_cast<double>(rte_get_timer_cycles()) /
-                     static_cast<double>(rte_get_timer_hz()))) {
+        !icmp_.Allow(Seconds())) {
       return 0;
     }
     return MakeIcmpError(why, {Bytes(packet), packet->data_len}, *source,
@@ -441,9 +503,21 @@ class LpmStage : public SendingStage {
     batch.count = 0;
   }
 
+  struct Held {
+    Neighbors::Key key;
+    double since = 0;
+    std::vector<std::pair<rte_mbuf*, Counter*>> packets = {};
+  };
+  void Forget(std::vector<Held>::iterator held) {
+    held_total_ -= held->packets.size();
+    held_.erase(held);
+  }
+
   const std::vector<rte_ring*> from_;
   const std::vector<rte_ring*> to_;
   size_t next_ring_ = 0;
+  std::vector<Held> held_;
+  size_t held_total_ = 0;
   std::vector<Batch> batches_;
   const std::unique_ptr<Lookups> lookups_;
   Adjacencies adjacencies_;
@@ -464,7 +538,7 @@ size_t PipelineOptions::buffers(size_t capacity) const {
   constexpr size_t kOfThread = 512 + 2 * kMaxBurst;  // a cache of the pool
   const size_t rings = lpm.size() * (rx.size() + (fused ? 0 : tx.size()));
   return ports.size() * kOfPort + rings * ring +
-         lpm.size() * capacity * kMaxBurst +
+         lpm.size() * (capacity * kMaxBurst + hold_total) +
          (rx.size() + lpm.size() + tx.size() + 1) * kOfThread;
 }
 

@@ -48,6 +48,11 @@ struct PipelineOptions {
   // ICMP errors a second of each LPM core, and at once.
   double icmp_rate = 100;
   double icmp_burst = 20;
+  // Packets that an LPM core keeps for a neighbour that is being found, and for
+  // all of them, for how long. 0: none, where nothing finds neighbours.
+  size_t hold_neighbor = 0;
+  size_t hold_total = 256;
+  double hold_seconds = 1;
   // A thread that found nothing to do in many turns sleeps so long. Zero: it
   // polls on, as the paper's.
   absl::Duration idle_sleep = absl::ZeroDuration();

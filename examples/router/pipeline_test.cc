@@ -375,6 +375,64 @@ TEST_F(PipelineTest, DropsWhatALaterStageCannotTake) {
   EXPECT_EQ(counts.sent(), RingPorts::kRing - 1);
 }
 
+// Held packets cannot take all buffers, nor let later ones of their flow pass.
+TEST_F(PipelineTest, HoldsPacketsForANeighborWithinItsCaps) {
+  PipelineOptions options;
+  options.hold_neighbor = 4;
+  options.hold_total = 6;
+  options.hold_seconds = 3600;
+  Open(options);
+  Apply({{*Prefix::Parse("2001:db8:1::/48"), 1},
+         {*Prefix::Parse("2001:db8:2::/48"), 2}},
+        {ObjectOf(1), ObjectOf(2)});
+  for (uint32_t i = 0; i < 5; ++i) {
+    ASSERT_TRUE(ports->Give(0, MakeFrame({.number = i})));
+  }
+  PollAll();
+  for (uint32_t i = 0; i < 5; ++i) {
+    ASSERT_TRUE(ports->Give(0, MakeFrame({.destination = "2001:db8:2::1"})));
+  }
+  PollAll();
+  EXPECT_EQ(pipeline->counts().held(), 6U);
+  EXPECT_EQ(Dropped(Verdict::kUnresolved), 4U);
+  EXPECT_EQ(pipeline->counts().icmp_errors, 0U);
+  EXPECT_EQ(neighbors.TakeWanted().size(), 2U);
+  Know(1);
+  ASSERT_TRUE(ports->Give(0, MakeFrame({.number = 100})));
+  PollAll();
+  std::vector<uint32_t> numbers;
+  for (const Sent& sent : ports->Take()) {
+    EXPECT_EQ(std::memcmp(sent.frame.data(), MacOf(1).data(), 6), 0);
+    numbers.emplace_back();
+    std::memcpy(&numbers.back(), &sent.frame[58], 4);
+  }
+  EXPECT_EQ(numbers, (std::vector<uint32_t>{0, 1, 2, 3, 100}));
+  // The neighbour's end changes its state alone: packets wait again.
+  neighbors.Set(1, GatewayOf(1), std::nullopt);
+  ASSERT_TRUE(ports->Give(0, MakeFrame({})));
+  PollAll();
+  EXPECT_EQ(pipeline->counts().held(), 3U);
+  EXPECT_EQ(neighbors.TakeWanted().size(), 1U);
+}
+
+TEST_F(PipelineTest, TellsSourcesThatANeighborIsNotFound) {
+  PipelineOptions options;
+  options.hold_neighbor = 4;
+  options.hold_seconds = 0.01;
+  Open(options);
+  Apply({{*Prefix::Parse("2001:db8:1::/48"), 1}}, {ObjectOf(1)});
+  ASSERT_TRUE(ports->Give(2, MakeFrame({})));
+  while (pipeline->counts().icmp_errors == 0) pipeline->PollOnce();
+  PollAll();
+  const std::vector<Sent> sent = ports->Take();
+  ASSERT_EQ(sent.size(), 1U);
+  EXPECT_EQ(sent[0].port, 2U);
+  EXPECT_EQ(sent[0].frame[54], 1);  // unreachable
+  EXPECT_EQ(sent[0].frame[55], 3);  // the address
+  EXPECT_EQ(Dropped(Verdict::kUnresolved), 1U);
+  EXPECT_EQ(pipeline->counts().held(), 0U);
+}
+
 // Never answers.
 class NoLookups : public Lookups {
  public:

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "examples/router/rpc_fib.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "base/testing/server_process.h"
+#include "client/channel.h"
+#include "client/table_client.h"
+
+namespace planb::router {
+namespace {
+
+class RpcFib : public testing::Test {
+ protected:
+  void SetUp() override { StartServer(); }
+
+  // 2001:db8:I::/48 and 10.I.0.0/16 have the next hop I + `first`.
+  void StartServer(NextHopId first = 1) {
+    server_ = std::make_unique<ServerProcess>(std::vector<std::string>{
+        "--listen=" + target_, "--store=none", "--metrics_address="});
+    ASSERT_TRUE(server_->AwaitServing()) << server_->Log();
+    v1::UpdateRoutesRequest request;
+    request.set_ack(v1::ACK_VISIBLE);
+    for (NextHopId i = 0; i < kPlaces; ++i) {
+      for (const std::string& prefix :
+           {absl::StrCat("2001:db8:", absl::Hex(i), "::/48"),
+            absl::StrCat("10.", i, ".0.0/16")}) {
+        *request.add_updates() =
+            client::ToUpdate({*Prefix::Parse(prefix), first + i});
+      }
+    }
+    *request.add_next_hops() =
+        client::ToProto(NextHop{.id = first,
+                                .gateway = *Address::Parse("2001:db8::1"),
+                                .interface = "eth0"});
+    const auto updated = client::TableClient(*client::MakeChannel(target_))
+                             .UpdateRoutes(request);
+    ASSERT_TRUE(updated.ok()) << updated.status();
+  }
+
+  // Asks about the places first, first + 1, ...
+  static void Fill(Burst& burst, size_t first, size_t v6, size_t v4) {
+    burst.v6 = v6;
+    burst.v4 = v4;
+    burst.answered = false;
+    for (size_t i = 0; i < burst.size(); ++i) {
+      const size_t place = (first + i) % kPlaces;
+      const auto address =
+          i < v6 ? Address::Parse(
+                       absl::StrCat("2001:db8:", absl::Hex(place), "::7"))
+                 : Address::Parse(absl::StrCat("10.", place, ".1.1"));
+      const std::string packed = address->ToPacked();
+      std::memcpy(i < v6 ? &burst.addresses_v6[16 * i]
+                         : &burst.addresses_v4[4 * (i - v6)],
+                  packed.data(), packed.size());
+      burst.flow_hashes[i] = static_cast<uint32_t>(place + (i < v6 ? 0 : 1000));
+    }
+  }
+
+  static void Expect(const Burst& burst, size_t first, NextHopId hops) {
+    ASSERT_TRUE(burst.answered);
+    for (size_t i = 0; i < burst.size(); ++i) {
+      ASSERT_EQ(burst.next_hops[i],
+                hops + static_cast<NextHopId>((first + i) % kPlaces));
+    }
+  }
+
+  static Burst* Await(Lookups& lookups) {
+    const absl::Time deadline = absl::Now() + absl::Seconds(30);
+    while (absl::Now() < deadline) {
+      if (Burst* const burst = lookups.Finished()) return burst;
+    }
+    return nullptr;
+  }
+
+  std::unique_ptr<Lookups> Open(RpcOptions options) {
+    objects_ =
+        std::make_unique<ServerObjects>(*client::MakeChannel(target_), "");
+    return RpcLookups(*client::ChannelsTo(target_), options, *objects_)();
+  }
+
+  static constexpr NextHopId kPlaces = 100;
+  const std::string target_ = absl::StrCat("unix://", TempPath("router.sock"));
+  std::unique_ptr<ServerProcess> server_;
+  std::unique_ptr<ServerObjects> objects_;
+};
+
+TEST_F(RpcFib, AnswersBurstsInOrderWithSeveralInFlight) {
+  const auto lookups = Open({.in_flight = 4, .patience = absl::Seconds(20)});
+  ASSERT_EQ(lookups->capacity(), 4U);
+  std::vector<Burst> bursts(4);
+  size_t started = 0, finished = 0;
+  while (finished < 500) {
+    while (started < 500 && started - finished < 4) {
+      Fill(bursts[started % 4], started, started % 60, 1 + started % 4);
+      lookups->Start(bursts[started % 4]);
+      ++started;
+    }
+    Burst* const burst = Await(*lookups);
+    ASSERT_EQ(burst, &bursts[finished % 4]);
+    Expect(*burst, finished, 1);
+    ++finished;
+  }
+}
+
+TEST_F(RpcFib, GoesOnWithTheLastAnswersAndThenWithNone) {
+  const auto lookups = Open({.in_flight = 2,
+                             .patience = absl::Milliseconds(200),
+                             .grace = absl::Seconds(3)});
+  Burst burst, other;
+  const auto ask = [&](size_t first, size_t count) {
+    Fill(burst, first, count, 2);
+    lookups->Start(burst);
+    return Await(*lookups) == &burst;
+  };
+  ASSERT_TRUE(ask(0, 50));
+  Expect(burst, 0, 1);
+  server_->Kill(SIGKILL);
+  server_->Wait();
+  // Two wait while the server dies; others come later.
+  Fill(burst, 0, 50, 2);
+  Fill(other, 0, 49, 2);
+  lookups->Start(burst);
+  lookups->Start(other);
+  ASSERT_EQ(Await(*lookups), &burst);
+  ASSERT_EQ(Await(*lookups), &other);
+  Expect(burst, 0, 1);
+  EXPECT_EQ(other.next_hops[0], 1U);
+  // Of what was not asked before there is no last answer.
+  ASSERT_TRUE(ask(45, 10));
+  ASSERT_TRUE(burst.answered);
+  for (size_t i = 0; i < 10; ++i) {
+    EXPECT_EQ(burst.next_hops[i], i < 5 ? 46 + i : kUndecided);
+  }
+  absl::SleepFor(absl::Seconds(3));
+  ASSERT_TRUE(ask(0, 50));
+  EXPECT_FALSE(burst.answered);
+  // It comes back with other next hops: nothing old is taken for an answer.
+  StartServer(500);
+  const absl::Time deadline = absl::Now() + absl::Seconds(30);
+  do {
+    ASSERT_TRUE(ask(0, 50));
+  } while ((!burst.answered || burst.next_hops[0] == 1) &&
+           absl::Now() < deadline);
+  for (size_t first = 0; first < 200; ++first) {
+    ASSERT_TRUE(ask(first, 50));
+    Expect(burst, first, 500);
+  }
+}
+
+TEST_F(RpcFib, ListsObjectsAnewWhenAnAnswerIsNewer) {
+  const auto lookups = Open({});
+  const auto await = [&](NextHopId id, const std::string& interface) {
+    const absl::Time deadline = absl::Now() + absl::Seconds(20);
+    while (absl::Now() < deadline) {
+      const auto found = objects_->Find(id);
+      if (found.has_value() && found->interface == interface) return true;
+      absl::SleepFor(absl::Milliseconds(5));
+    }
+    return false;
+  };
+  EXPECT_TRUE(await(1, "eth0"));
+  const uint64_t version = objects_->version();
+  v1::UpdateRoutesRequest request;
+  request.set_ack(v1::ACK_VISIBLE);
+  *request.add_next_hops() =
+      client::ToProto(NextHop{.id = 1, .interface = "eth1"});
+  const auto updated =
+      client::TableClient(*client::MakeChannel(target_)).UpdateRoutes(request);
+  ASSERT_TRUE(updated.ok()) << updated.status();
+  Burst burst;
+  Fill(burst, 0, 1, 0);
+  lookups->Start(burst);
+  ASSERT_EQ(Await(*lookups), &burst);
+  EXPECT_TRUE(await(1, "eth1"));
+  EXPECT_GT(objects_->version(), version);
+}
+
+}  // namespace
+}  // namespace planb::router

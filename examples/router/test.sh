@@ -8,4 +8,5 @@ if [[ ! -e /usr/include/dpdk/rte_ethdev.h ]]; then
   echo "SKIP: libdpdk-dev is not installed"
   exit 77
 fi
+bazel build --noshow_progress //examples/router
 bazel test --noshow_progress //examples/router:pipeline_test

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// A router that forwards by a table of PlanB Lookup: README.md.
+
+#include <signal.h>
+#include <stdlib.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/flags/flag.h"
+#include "absl/flags/parse.h"
+#include "absl/flags/usage.h"
+#include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "base/cpu_list.h"
+#include "client/channel.h"
+#include "client/local_table.h"
+#include "examples/router/dpdk.h"
+#include "examples/router/fib.h"
+#include "examples/router/kernel.h"
+#include "examples/router/next_hops.h"
+#include "examples/router/pipeline.h"
+#include "examples/router/rpc_fib.h"
+
+ABSL_FLAG(std::string, server, "unix:///run/planb/planb.sock",
+          "address of the server");
+ABSL_FLAG(std::string, table, "default", "name of the table");
+ABSL_FLAG(std::string, fib, "local",
+          "local: a table in this process that follows the server's; rpc: a "
+          "stream of lookups for each LPM core; constant:ID: every packet has "
+          "this next hop");
+ABSL_FLAG(uint32_t, in_flight, 16, "rpc: bursts of a core that wait");
+ABSL_FLAG(absl::Duration, grace, absl::Seconds(10),
+          "rpc: how long the last answers stand while the server is away");
+ABSL_FLAG(std::vector<std::string>, interfaces, {},
+          "the ports: names of interfaces, as next-hop objects name them");
+ABSL_FLAG(std::string, devices, "",
+          "DPDK's virtual devices of the ports, with semicolons between them. "
+          "Empty: net_af_packet on each interface");
+ABSL_FLAG(bool, kernel, true,
+          "addresses of this router and neighbours are those of the kernel, "
+          "with --interfaces that it has");
+ABSL_FLAG(std::vector<std::string>, addresses, {},
+          "more addresses of this router, each as INTERFACE=ADDRESS");
+ABSL_FLAG(std::vector<std::string>, neighbors, {},
+          "neighbours without --kernel, each as INTERFACE=ADDRESS=MAC");
+ABSL_FLAG(std::string, rx, "0", "cores of the threads that receive");
+ABSL_FLAG(std::string, lpm, "0", "cores of the threads that look up");
+ABSL_FLAG(std::string, tx, "0", "cores of the threads that send");
+ABSL_FLAG(bool, fused, false, "the threads that look up send; without --tx");
+ABSL_FLAG(uint32_t, burst, 32, "most packets that are looked up at once");
+ABSL_FLAG(uint32_t, ring, 1024, "packets between two threads, a power of two");
+ABSL_FLAG(double, icmp_rate, 100, "ICMP errors a second of each LPM thread");
+ABSL_FLAG(absl::Duration, idle_sleep, absl::ZeroDuration(),
+          "pause of a thread without packets; 0 polls on");
+ABSL_FLAG(absl::Duration, drain, absl::Seconds(1),
+          "how long packets are forwarded after SIGTERM");
+ABSL_FLAG(absl::Duration, report, absl::InfiniteDuration(),
+          "prints the counters each time");
+ABSL_FLAG(bool, huge_pages, false, "memory in huge pages");
+ABSL_FLAG(int32_t, memory_megabytes, 512, "memory without huge pages");
+
+namespace planb::router {
+namespace {
+
+constexpr size_t kHeldOfNeighbor = 16;
+
+// "INTERFACE=REST" to the index of the port and the rest.
+absl::StatusOr<std::pair<size_t, std::string>> OfPort(
+    const std::string& text, const std::vector<Port>& ports) {
+  const std::pair<std::string, std::string> parts =
+      absl::StrSplit(text, absl::MaxSplits('=', 1));
+  for (size_t i = 0; i < ports.size(); ++i) {
+    if (ports[i].interface == parts.first) return {{i, parts.second}};
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("\"", text, "\" begins with no name of --interfaces and ="));
+}
+
+absl::Status ReadAddresses(std::vector<Port>& ports) {
+  for (const std::string& text : absl::GetFlag(FLAGS_addresses)) {
+    const auto of = OfPort(text, ports);
+    if (!of.ok()) return of.status();
+    const auto address = Address::Parse(of->second);
+    if (!address.ok()) return address.status();
+    ports[of->first].addresses.push_back(*address);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadNeighbors(const std::vector<Port>& ports,
+                           Neighbors& neighbors) {
+  for (const std::string& text : absl::GetFlag(FLAGS_neighbors)) {
+    const auto of = OfPort(text, ports);
+    if (!of.ok()) return of.status();
+    const std::pair<std::string, std::string> parts =
+        absl::StrSplit(of->second, absl::MaxSplits('=', 1));
+    const auto address = Address::Parse(parts.first);
+    if (!address.ok()) return address.status();
+    const auto mac = ParseMac(parts.second);
+    if (!mac.ok()) return mac.status();
+    neighbors.Set(of->first, *address, *mac);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<PipelineOptions> ReadOptions() {
+  PipelineOptions options;
+  options.fused = absl::GetFlag(FLAGS_fused);
+  for (const auto& [flag, cores] :
+       {std::pair(&FLAGS_rx, &options.rx), std::pair(&FLAGS_lpm, &options.lpm),
+        std::pair(&FLAGS_tx, &options.tx)}) {
+    auto list = ParseCpuList(absl::GetFlag(*flag));
+    if (list.ok()) list = CheckCpus(*list).ok() ? list : CheckCpus(*list);
+    if (!list.ok()) return list.status();
+    *cores = *std::move(list);
+  }
+  options.burst = absl::GetFlag(FLAGS_burst);
+  options.ring = absl::GetFlag(FLAGS_ring);
+  options.icmp_rate = absl::GetFlag(FLAGS_icmp_rate);
+  options.idle_sleep = absl::GetFlag(FLAGS_idle_sleep);
+  return options;
+}
+
+// What --fib names.
+struct Table {
+  std::unique_ptr<client::LocalTable> local;
+  std::unique_ptr<Objects> objects;  // may use `local`
+  MakeLookups lookups;
+  size_t capacity = 1;  // bursts of each core that may wait
+};
+
+absl::StatusOr<Table> OpenTable() {
+  const std::string fib = absl::GetFlag(FLAGS_fib);
+  const auto channel = client::MakeChannel(absl::GetFlag(FLAGS_server));
+  if (!channel.ok()) return channel.status();
+  Table table;
+  if (fib == "rpc") {
+    auto open = client::ChannelsTo(absl::GetFlag(FLAGS_server));
+    if (!open.ok()) return open.status();
+    const RpcOptions options = {.table = absl::GetFlag(FLAGS_table),
+                                .in_flight = absl::GetFlag(FLAGS_in_flight),
+                                .grace = absl::GetFlag(FLAGS_grace)};
+    auto objects = std::make_unique<ServerObjects>(*channel, options.table);
+    table.capacity = options.in_flight;
+    table.lookups = RpcLookups(*std::move(open), options, *objects);
+    table.objects = std::move(objects);
+    return table;
+  }
+  NextHopId constant = kNoRoute;
+  if (absl::StartsWith(fib, "constant:")) {
+    const auto id = ParseNextHopId(absl::StripPrefix(fib, "constant:"));
+    if (!id.has_value()) {
+      return absl::InvalidArgumentError(absl::StrCat(fib, ": no next hop"));
+    }
+    constant = *id;
+  } else if (fib != "local") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--fib=", fib, ": not local, rpc or constant:ID"));
+  }
+  auto local = client::LocalTable::Follow(
+      *channel, {.table = absl::GetFlag(FLAGS_table)});
+  if (!local.ok()) return local.status();
+  table.local = *std::move(local);
+  table.objects = std::make_unique<LocalObjects>(table.local->routes());
+  table.lookups = constant == kNoRoute ? LocalLookups(table.local->routes())
+                                       : ConstantLookups(constant);
+  return table;
+}
+
+absl::Status Run(const sigset_t& signals) {
+  auto options = ReadOptions();
+  if (!options.ok()) return options.status();
+  EnvironmentOptions environment = {
+      .huge_pages = absl::GetFlag(FLAGS_huge_pages),
+      .megabytes = absl::GetFlag(FLAGS_memory_megabytes),
+      .devices =
+          absl::StrSplit(absl::GetFlag(FLAGS_devices), ';', absl::SkipEmpty())};
+  const bool devices_given = !environment.devices.empty();
+  for (const std::string& name : absl::GetFlag(FLAGS_interfaces)) {
+    if (!devices_given) {
+      environment.devices.push_back(
+          absl::StrCat("net_af_packet", options->ports.size(), ",iface=", name,
+                       ",qpairs=", options->tx_queues()));
+    }
+    options->ports.push_back(
+        {.interface = name,
+         .device = static_cast<uint16_t>(options->ports.size())});
+  }
+  if (environment.devices.size() != options->ports.size()) {
+    return absl::InvalidArgumentError("as many --devices as --interfaces");
+  }
+  const bool kernel = absl::GetFlag(FLAGS_kernel);
+  absl::Status status = ReadAddresses(options->ports);
+  Neighbors neighbors;
+  status.Update(ReadNeighbors(options->ports, neighbors));
+  if (kernel) status.Update(AddKernelAddresses(options->ports));
+  if (!status.ok()) return status;
+  if (kernel) options->hold_neighbor = kHeldOfNeighbor;
+  auto table = OpenTable();
+  if (!table.ok()) return table.status();
+
+  status = StartEnvironment(environment);
+  if (!status.ok()) return status;
+  const auto pool = MakePool(options->buffers(table->capacity));
+  if (!pool.ok()) return pool.status();
+  for (Port& port : options->ports) {
+    // net_af_packet has as many queues of each kind.
+    if (!devices_given) port.rx_queues = options->tx_queues();
+    status = StartDevice(port.device, port.rx_queues, options->tx_queues(),
+                         *pool, port.mac, port.mtu);
+    if (!status.ok()) return status;
+  }
+  std::unique_ptr<KernelNeighbors> followed;
+  if (kernel) {
+    auto follow = KernelNeighbors::Follow(options->ports, neighbors);
+    if (!follow.ok()) return follow.status();
+    followed = *std::move(follow);
+  }
+  const auto pipeline =
+      Pipeline::Create(*options, table->lookups, *table->objects, neighbors);
+  if (!pipeline.ok()) return pipeline.status();
+  status = (*pipeline)->Start();
+  if (!status.ok()) return status;
+  std::printf("forwarding\n");
+  std::fflush(stdout);
+  for (;;) {
+    const absl::Duration report = absl::GetFlag(FLAGS_report);
+    const timespec wait = absl::ToTimespec(std::min(report, absl::Hours(1)));
+    if (sigtimedwait(&signals, nullptr, &wait) > 0) break;
+    if (report == absl::InfiniteDuration()) continue;
+    std::printf("%s\n", (*pipeline)->counts().Text().c_str());
+    std::fflush(stdout);
+  }
+  (*pipeline)->Stop(absl::GetFlag(FLAGS_drain));
+  const Counts counts = (*pipeline)->counts();
+  std::printf("%sheld %lu\n", counts.Text().c_str(),
+              static_cast<unsigned long>(counts.held()));
+  return absl::OkStatus();
+}
+
+}  // namespace
+}  // namespace planb::router
+
+int main(int argc, char** argv) {
+  absl::SetProgramUsageMessage(
+      "router --interfaces=eth0,eth1 [flags]\n"
+      "Forwards packets between ports by a table of PlanB Lookup, until "
+      "SIGTERM.");
+  absl::ParseCommandLine(argc, argv);
+  // Before any thread, so that all of them leave the signals to this one.
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  const absl::Status status = planb::router::Run(signals);
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "router: %s\n", status.ToString().c_str());
+  return absl::IsInvalidArgument(status) ? 2 : 1;
+}

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -54,7 +55,8 @@ bool SetUpDpdk() {
     for (std::string& argument : arguments) argv.push_back(argument.data());
     const int status = rte_eal_init(static_cast<int>(argv.size()), argv.data());
     sched_setaffinity(0, sizeof(before), &before);
-    return status >= 0;
+    // A program that forwards has set it up already.
+    return status >= 0 || rte_errno == EALREADY;
   }();
   return done;
 }

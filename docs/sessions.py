@@ -65,6 +65,7 @@ _LONG = "is a step of make test-long"
 _MINUTES = "builds or runs for minutes"
 _MEASURES = "measures: it wants a machine of its own, minutes and often real tables"
 _CLUSTER = "needs a cluster; deploy/kubernetes/apply_test.sh has an API server"
+_DPDK = "needs libdpdk-dev and root"
 _MACHINE = "changes the machine: packages, users, services"
 _IMAGE = "needs an image, root and a container engine; deploy/image/pod_test.sh has them"
 
@@ -181,6 +182,13 @@ NOT_RUN = {
         "room: what it does": _DIAGRAM,
     },
     "README.md": {"make demo": _GATE, "make image": _IMAGE, "proto/ ": _DIAGRAM},
+    "examples/router/README.md": {
+        "port -> RX": _DIAGRAM,
+        "apt-get install --no-install-recommends libdpdk-dev": _MACHINE,
+        "examples/router/run.sh": _DPDK,
+        "downloaded: 20000000 bytes": _DIAGRAM,
+        "examples/router/measure.sh": _MEASURES,
+    },
     "benchmarks/README.md": {
         "bazel build --config=opt": _MEASURES,
         "PLANB_DATA_DIR=": _MEASURES,

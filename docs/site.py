@@ -49,6 +49,7 @@ NAV = {
         "Go": "client/go/README.md",
         "A table that fills itself": "feed/README.md",
         "Examples": "client/examples/README.md",
+        "A router": "examples/router/README.md",
         "Kubernetes and the image": "deploy/README.md",
         "systemd and packages": "deploy/systemd/README.md",
         "Many servers": "docs/SCALE.md",

@@ -81,16 +81,21 @@ struct Batch {
 class RxStage : public Stage {
  public:
   RxStage(const PipelineOptions& options, std::vector<size_t> ports,
-          std::vector<rte_ring*> to, const std::atomic<bool>& receiving)
+          std::vector<rte_ring*> to, const std::atomic<bool>& receiving,
+          std::atomic<size_t>& quiet)
       : Stage(options.ports.size()),
         options_(options),
         mine_(std::move(ports)),
         to_(std::move(to)),
         batches_(to_.size()),
-        receiving_(receiving) {}
+        receiving_(receiving),
+        quiet_(quiet) {}
 
   size_t Poll() override {
-    if (!receiving_.load(std::memory_order_relaxed)) return 0;
+    if (!receiving_.load(std::memory_order_relaxed)) {
+      if (!std::exchange(said_quiet_, true)) ++quiet_;
+      return 0;
+    }
     size_t total = 0;
     for (const size_t port : mine_) {
       for (uint16_t queue = 0; queue < options_.ports[port].rx_queues;
@@ -159,6 +164,8 @@ class RxStage : public Stage {
   const std::vector<rte_ring*> to_;
   std::vector<Batch> batches_;
   const std::atomic<bool>& receiving_;
+  std::atomic<size_t>& quiet_;
+  bool said_quiet_ = false;
 };
 
 // A stage that sends: a batch for each port, and its queue there.
@@ -624,8 +631,9 @@ absl::Status Pipeline::Build(const MakeLookups& lookups, const Objects& objects,
       to.push_back(ring());
       to_lpm[l].push_back(to.back());
     }
-    add(options_.rx[i], std::make_unique<RxStage>(options_, std::move(ports),
-                                                  std::move(to), receiving_));
+    add(options_.rx[i],
+        std::make_unique<RxStage>(options_, std::move(ports), std::move(to),
+                                  receiving_, quiet_));
   }
   for (size_t l = 0; l < lpm_count; ++l) {
     std::vector<rte_ring*> to;
@@ -701,7 +709,9 @@ void Pipeline::Run(int core, const std::vector<Stage*>& stages) {
 void Pipeline::Stop(absl::Duration drain) {
   receiving_ = false;
   const absl::Time deadline = absl::Now() + drain;
-  while (!threads_.empty() && counts().held() > 0 && absl::Now() < deadline) {
+  // A burst that RX is taking is counted once it says that it takes no more.
+  while (!threads_.empty() && absl::Now() < deadline &&
+         (quiet_ < options_.rx.size() || counts().held() > 0)) {
     absl::SleepFor(absl::Milliseconds(1));
   }
   running_ = false;

@@ -121,6 +121,7 @@ class Pipeline {
   std::map<int, std::vector<Stage*>> by_core_;
   std::vector<std::thread> threads_;
   std::atomic<bool> receiving_ = true;
+  std::atomic<size_t> quiet_ = 0;  // RX stages that take no more
   std::atomic<bool> running_ = true;
 };
 

@@ -24,6 +24,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "base/cpu_list.h"
+#include "base/process_setup.h"
 #include "client/channel.h"
 #include "client/local_table.h"
 #include "examples/router/dpdk.h"
@@ -254,6 +255,7 @@ absl::Status Run(const sigset_t& signals) {
 }  // namespace planb::router
 
 int main(int argc, char** argv) {
+  planb::SetUpProcess();
   absl::SetProgramUsageMessage(
       "router --interfaces=eth0,eth1 [flags]\n"
       "Forwards packets between ports by a table of PlanB Lookup, until "

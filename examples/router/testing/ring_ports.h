@@ -89,6 +89,9 @@ class RingPorts {
     return false;
   }
 
+  // True if all that was given was received.
+  bool IsTaken(size_t port) const { return rte_ring_empty(rings_[port][0]); }
+
   // All frames sent since the last call; of a port in order.
   std::vector<Sent> Take() {
     std::vector<Sent> sent;

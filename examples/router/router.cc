@@ -3,12 +3,13 @@
 // A router that forwards by a table of PlanB Lookup: README.md.
 
 #include <signal.h>
-#include <stdlib.h>
+#include <unistd.h>
 
-#include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -17,11 +18,10 @@
 #include "absl/flags/usage.h"
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "absl/time/clock.h"
+#include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
 #include "base/cpu_list.h"
 #include "base/process_setup.h"
@@ -123,8 +123,9 @@ absl::StatusOr<PipelineOptions> ReadOptions() {
        {std::pair(&FLAGS_rx, &options.rx), std::pair(&FLAGS_lpm, &options.lpm),
         std::pair(&FLAGS_tx, &options.tx)}) {
     auto list = ParseCpuList(absl::GetFlag(*flag));
-    if (list.ok()) list = CheckCpus(*list).ok() ? list : CheckCpus(*list);
     if (!list.ok()) return list.status();
+    absl::Status usable = CheckCpus(*list);
+    if (!usable.ok()) return usable;
     *cores = *std::move(list);
   }
   options.burst = absl::GetFlag(FLAGS_burst);
@@ -180,7 +181,30 @@ absl::StatusOr<Table> OpenTable() {
   return table;
 }
 
-absl::Status Run(const sigset_t& signals) {
+// Set by SIGTERM and SIGINT, which end the process at once before it forwards.
+absl::Notification stop;
+std::atomic<bool> forwarding = false;
+
+// REQUIRES: called before any other thread starts, which then all leave the
+// signals to the one of this.
+void AwaitSignals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  std::thread([signals] {
+    int signal = 0;
+    sigwait(&signals, &signal);
+    if (!forwarding) _exit(0);
+    stop.Notify();
+  }).detach();
+}
+
+absl::Status Run() {
+  if (absl::GetFlag(FLAGS_interfaces).empty()) {
+    return absl::InvalidArgumentError("--interfaces names no port");
+  }
   auto options = ReadOptions();
   if (!options.ok()) return options.status();
   EnvironmentOptions environment = {
@@ -234,13 +258,10 @@ absl::Status Run(const sigset_t& signals) {
   if (!pipeline.ok()) return pipeline.status();
   status = (*pipeline)->Start();
   if (!status.ok()) return status;
+  forwarding = true;
   std::printf("forwarding\n");
   std::fflush(stdout);
-  for (;;) {
-    const absl::Duration report = absl::GetFlag(FLAGS_report);
-    const timespec wait = absl::ToTimespec(std::min(report, absl::Hours(1)));
-    if (sigtimedwait(&signals, nullptr, &wait) > 0) break;
-    if (report == absl::InfiniteDuration()) continue;
+  while (!stop.WaitForNotificationWithTimeout(absl::GetFlag(FLAGS_report))) {
     std::printf("%s\n", (*pipeline)->counts().Text().c_str());
     std::fflush(stdout);
   }
@@ -261,13 +282,8 @@ int main(int argc, char** argv) {
       "Forwards packets between ports by a table of PlanB Lookup, until "
       "SIGTERM.");
   absl::ParseCommandLine(argc, argv);
-  // Before any thread, so that all of them leave the signals to this one.
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGTERM);
-  sigaddset(&signals, SIGINT);
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  const absl::Status status = planb::router::Run(signals);
+  planb::router::AwaitSignals();
+  const absl::Status status = planb::router::Run();
   if (status.ok()) return 0;
   std::fprintf(stderr, "router: %s\n", status.ToString().c_str());
   return absl::IsInvalidArgument(status) ? 2 : 1;

@@ -168,10 +168,11 @@ absl::Status Measure() {
       if (!status.ok()) return status;
       server =
           std::make_unique<ServerObjects>(*client::MakeChannel(target), "");
-      fibs.emplace_back(
-          name,
-          RpcLookups(*client::ChannelsTo(target),
-                     {.in_flight = absl::GetFlag(FLAGS_in_flight)}, *server));
+      fibs.emplace_back(name,
+                        RpcLookups(*client::ChannelsTo(target),
+                                   {.in_flight = absl::GetFlag(FLAGS_in_flight),
+                                    .patience = absl::Seconds(10)},
+                                   *server));
     } else {
       auto rival = BuildRival(name, table->routes);
       if (!rival.ok()) return rival.status();

@@ -109,7 +109,8 @@ class RpcBursts : public Lookups {
     Waiting& oldest = waiting_.front();
     if (!oldest.done) {
       if (!away_ && !ended_ && oldest.asked &&
-          MonotonicNow() - heard_ < options_.patience) {
+          MonotonicNow() - heard_ <
+              (answered_once_ ? options_.patience : options_.grace)) {
         return nullptr;
       }
       GoOnAlone();
@@ -133,6 +134,7 @@ class RpcBursts : public Lookups {
       return;
     }
     heard_ = MonotonicNow();
+    answered_once_ = true;
     away_ = false;
     // Those that went on alone are answered too, first.
     if (late_ > 0) {
@@ -182,7 +184,8 @@ class RpcBursts : public Lookups {
   LastAnswers last_answers_;
   std::deque<Waiting> waiting_;  // in the order of Start
   absl::Time heard_ = MonotonicNow();
-  size_t late_ = 0;  // answers to come that nothing waits for
+  size_t late_ = 0;             // answers to come that nothing waits for
+  bool answered_once_ = false;  // before, there is no last answer to give
   bool away_ = false;
   bool ended_ = false;
 };

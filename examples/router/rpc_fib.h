@@ -30,8 +30,8 @@ struct RpcOptions {
   // Bursts of a core that wait for answers. As many as gRPC takes without the
   // server's reading: sending never waits.
   size_t in_flight = 16;
-  // A server that is silent for so long is away: packets that wait, and those
-  // that come, get the last answer about their destination.
+  // A server that answered and is silent for so long is away: packets that
+  // wait, and those that come, get the last answer about their destination.
   absl::Duration patience = absl::Milliseconds(50);
   // And after so long none at all: they are dropped.
   absl::Duration grace = absl::Seconds(10);

@@ -29,7 +29,8 @@ GOFLAGS=-mod=readonly GOTOOLCHAIN=local "$GO" -C feed build -o "$feed" ./cmd/pla
 
 spaces=(ha r r2 r3 hb) id=$$ pids=()
 finish() {
-  kill "${pids[@]}" 2>/dev/null || true
+  # zebra may wait for its connection of FPM for ever.
+  kill -9 "${pids[@]}" 2>/dev/null || true
   wait 2>/dev/null || true
   for space in "${spaces[@]}"; do ip netns del "$space-$id" 2>/dev/null || true; done
   [[ -n ${KEEP:-} ]] || rm -rf "$work"
@@ -37,7 +38,8 @@ finish() {
 trap finish EXIT
 within() { ip netns exec "$1-$id" "${@:2}"; }
 start() { # SPACE NAME COMMAND...
-  within "$1" "${@:3}" >"$work/$1.$2.log" 2>&1 &
+  # No function, whose shell would be killed in the place of the program.
+  ip netns exec "$1-$id" "${@:3}" >"$work/$1.$2.log" 2>&1 &
   pids+=($!)
 }
 await() { # WHAT COMMAND...
@@ -142,7 +144,7 @@ echo "downloaded: $(stat -c %s "$work/copy") bytes, as they were"
   ip -n "r2-$id" link set dev b down
 ) &
 within ha "$here/run_probe.py" ask 2001:db8:b::1 6 1
-kill "$(pgrep -P "$router" -x router || echo "$router")"
+kill "$router"
 await "end of the router" grep -q '^held' "$work/r.router.log"
 cat "$work/r.router.log"
 grep -q '^held 0$' "$work/r.router.log"

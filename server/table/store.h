@@ -218,9 +218,9 @@ class TableLog {
   // `done`, once: on a thread of the store, which it must not hold up, or on
   // one that is in a call of this class. Appends of many tables become one
   // transaction. Encodes the batches before it returns; if it throws,
-  // nothing is appended. Errors besides: those of IsStoreConflict(). If
-  // another server has deleted the table with this id: NOT_FOUND, or
-  // DeletedRemotely() if there may be another one of that name.
+  // nothing is appended and `done` is not called. Errors besides: those of
+  // IsStoreConflict(). If another server has deleted the table with this id:
+  // NOT_FOUND, or DeletedRemotely() if there may be another one of that name.
   // REQUIRES: this server has not deleted the table; each delta names the
   // generation before it; no other append to this table is in progress.
   // The batches were staged when the table was at `position`: as it was loaded,

@@ -199,7 +199,10 @@ std::future<Table::Outcome> Table::Submit(UpdateBatch batch,
     staging_now_ = false;
     if (!frozen_.ok()) decided_.notify_all();
     ++pending_;
-    if (!has_store()) {
+    // Nothing is undecided where the queue is idle.
+    const bool decided =
+        phase_ == Phase::kIdle && !others_write() && !submitted.staged.stores;
+    if (!has_store() || decided) {
       Accept(one.front());
     } else if (queue_.empty() || queue_.back().closed) {
       queue_.splice(queue_.end(), one);
@@ -208,7 +211,7 @@ std::future<Table::Outcome> Table::Submit(UpdateBatch batch,
       last.batches.splice(last.batches.end(), one.front().batches);
       std::swap(last.head, one.front().head);
     }
-    begins = has_store() && phase_ == Phase::kIdle;
+    begins = !queue_.empty() && phase_ == Phase::kIdle;
     if (begins) phase_ = Phase::kRunning;
   }
   if (begins) AppendNext();
@@ -408,15 +411,18 @@ void Table::KeepOrRefuse(const absl::Status& error) {
       Refuse(*batch, StoreConflict());
       first.batches.erase(batch);
     }
-    // Goes on with what came meanwhile, as one.
-    Group all;
-    for (Group& each : queue_) {
-      all.batches.splice(all.batches.end(), each.batches);
+    // Goes on with what came meanwhile, as one. What may take long to free
+    // goes to `ended_`.
+    first.closed = false;
+    first.no_room = 0;
+    for (auto each = std::next(queue_.begin()); each != queue_.end(); ++each) {
+      first.batches.splice(first.batches.end(), each->batches);
     }
     ended_.splice(ended_.end(), queue_, std::next(queue_.begin()),
                   queue_.end());
-    first = std::move(all);
-    if (first.batches.empty()) queue_.pop_front();
+    if (first.batches.empty()) {
+      ended_.splice(ended_.end(), queue_, queue_.begin());
+    }
     return;
   }
   const bool no_room = absl::IsResourceExhausted(error);
@@ -438,9 +444,9 @@ void Table::KeepOrRefuse(const absl::Status& error) {
     }
   }
   RefuseFirst(error);
-  // The other parts, if the disk has no room at all.
-  while (no_room && !queue_.empty() &&
-         queue_.front().no_room > kStoreAttempts) {
+  // The other parts, unless another one may have room.
+  while (!queue_.empty() && queue_.front().closed &&
+         (!no_room || queue_.front().no_room > kStoreAttempts)) {
     RefuseFirst(error);
   }
 }

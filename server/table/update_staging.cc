@@ -167,6 +167,12 @@ UpdateStaging::UpdateStaging(const Options& options, const StoredTable& stored,
       window_(options.request_id_window, options.most_request_ids,
               options.id_budget, options.steady_clock),
       accepted_{head_.Share()} {
+  for (const AnsweredRequest& request : window_.ToAdd(stored.requests)) {
+    const MutexLock lock(mutex_);
+    window_.Add(request);
+    window_.Accept(1);
+  }
+  // Last, as nothing gives back what a constructor that throws has reserved.
   const size_t aside = RibBytes(head_.rib);
   const auto fibs = Admit(head_.rib, aside, {.changed = 1}, Delta(),
                           /*validate_only=*/false);
@@ -176,10 +182,6 @@ UpdateStaging::UpdateStaging(const Options& options, const StoredTable& stored,
   // Keeps a table that was accepted under a higher memory limit.
   if (!fibs.ok()) Force(head_.memory_bound);
   accepted_ = head_.Share();
-  for (const AnsweredRequest& request : window_.ToAdd(stored.requests)) {
-    window_.Add(request);
-    window_.Accept(1);
-  }
 }
 
 UpdateStaging::~UpdateStaging() {

@@ -7,6 +7,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -96,6 +97,38 @@ struct Route {
   friend constexpr auto operator<=>(const Route&, const Route&) = default;
 };
 
+// What a route to a next hop means: AS path, communities, tags. The engine has
+// it encoded, as a planb.v1.Attributes (follow/convert.h), and never looks
+// inside. An immutable value: copies share its memory.
+class Attributes {
+ public:
+  // None.
+  Attributes() = default;
+  // Equal attributes have the same encoding. That of none is empty.
+  explicit Attributes(absl::string_view encoded)
+      : encoded_(encoded.empty() ? nullptr
+                                 : std::make_shared<const std::string>(
+                                       encoded.data(), encoded.size())) {}
+
+  bool empty() const { return encoded_ == nullptr; }
+  absl::string_view encoded() const {
+    return empty() ? absl::string_view() : absl::string_view(*encoded_);
+  }
+  // Bytes held beside the object, approximately.
+  size_t bytes() const {
+    return empty() ? 0 : kOverhead + sizeof(*encoded_) + encoded_->size();
+  }
+
+  friend bool operator==(const Attributes& a, const Attributes& b) {
+    return a.encoded_ == b.encoded_ || a.encoded() == b.encoded();
+  }
+
+ private:
+  static constexpr size_t kOverhead = 48;  // of two allocations
+
+  std::shared_ptr<const std::string> encoded_;
+};
+
 // What a next-hop id means, for people and controllers; lookups return the id.
 // A plain value. Only `id` matters to the engine.
 struct NextHop {
@@ -105,9 +138,10 @@ struct NextHop {
   // Of members of groups that are set without a weight.
   uint32_t weight = 1;
   std::string label;
+  Attributes attributes = {};
 
-  // Calls `visit` with the name and each field of `next_hop`, in the order that
-  // table files and digests have them.
+  // Calls `visit` with the name and each field of `next_hop` but the
+  // attributes, in the order that table files and digests have them.
   template <typename NextHop, typename Visit>
   static void ForEachField(NextHop& next_hop, Visit visit) {
     visit("id", next_hop.id);
@@ -116,7 +150,10 @@ struct NextHop {
     visit("interface", next_hop.interface);
     visit("label", next_hop.label);
   }
-  size_t text_bytes() const { return interface.size() + label.size(); }
+  // Bytes held beside the object, approximately.
+  size_t text_bytes() const {
+    return interface.size() + label.size() + attributes.bytes();
+  }
 
   friend bool operator==(const NextHop&, const NextHop&) = default;
 };

@@ -14,6 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/escaping.h"
+#include "lpm/routes/table_digest.h"
 #include "lpm/synthetic/random.h"
 #include "lpm/testing/fib_check.h"
 #include "lpm/testing/oracle.h"
@@ -253,6 +255,26 @@ TEST(RouteSet, TakesLittleMemory) {
   EXPECT_LT(bytes_per_route(set), 29);
   std::shuffle(pool.begin(), pool.end(), std::mt19937_64(1));
   EXPECT_LT(bytes_per_route(RouteSet(Family::kIpv6, pool)), 28);
+}
+
+// Stores, table files and followers of other versions have this digest.
+TEST(TableDigest, WithoutAttributesNothingChanges) {
+  NextHop hop = {.id = 7,
+                 .gateway = Address::V4(1),
+                 .interface = "eth0",
+                 .weight = 9,
+                 .label = "up"};
+  TableDigest digest;
+  digest.Add(hop);
+  EXPECT_EQ(absl::BytesToHexString(digest.ToString()),
+            "94461cfa5bf4d6bda2ed69c0e4f0bcda");
+  hop.attributes = Attributes("a");
+  digest.Remove(hop);
+  EXPECT_NE(digest, TableDigest());
+  digest.Add(hop);
+  hop.attributes = Attributes();
+  digest.Remove(hop);
+  EXPECT_EQ(digest, TableDigest());
 }
 
 TEST(RouteSetDeathTest, RefusesWhatItMayNotHold) {

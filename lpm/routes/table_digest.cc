@@ -55,6 +55,10 @@ absl::uint128 TableDigest::Hash(const NextHop& next_hop) {
   std::string text = "next hop ";
   NextHop::ForEachField(next_hop,
                         [&](auto, const auto& field) { Append(field, text); });
+  // Without attributes the digest is that of servers that know none.
+  if (!next_hop.attributes.empty()) {
+    Append(std::string(next_hop.attributes.encoded()), text);
+  }
   return HashBytes(text.data(), text.size());
 }
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <type_traits>
 #include <utility>
 
 #include "absl/base/internal/raw_logging.h"
@@ -67,9 +68,9 @@ absl::Status CheckId(NextHopId id, absl::string_view what) {
 
 void AppendField(uint32_t field, std::string& out) { AppendLittle(field, out); }
 
-void AppendField(const std::string& field, std::string& out) {
+void AppendField(absl::string_view field, std::string& out) {
   AppendLittle(static_cast<uint16_t>(field.size()), out);
-  out += field;
+  out.append(field.data(), field.size());
 }
 
 void AppendField(const std::optional<Address>& field, std::string& out) {
@@ -111,9 +112,10 @@ void AppendItem(const TableFileHeader& header, std::string& out) {
   AppendField(header.table, out);
 }
 
-void AppendItem(const NextHop& next_hop, std::string& out) {
+void AppendItem(const NextHop& next_hop, bool attributes, std::string& out) {
   NextHop::ForEachField(
       next_hop, [&](auto, const auto& field) { AppendField(field, out); });
+  if (attributes) AppendField(next_hop.attributes.encoded(), out);
 }
 
 void AppendItem(const NextHopGroup& group, std::string& out) {
@@ -152,11 +154,14 @@ absl::Status ReadItem(ByteCursor& cursor, TableFileHeader& header) {
   return absl::OkStatus();
 }
 
-absl::Status ReadItem(ByteCursor& cursor, NextHop& next_hop) {
+absl::Status ReadItem(ByteCursor& cursor, bool attributes, NextHop& next_hop) {
   absl::Status status;
   NextHop::ForEachField(next_hop, [&](auto, auto& field) {
     if (status.ok()) status = ReadField(cursor, field);
   });
+  std::string encoded;
+  if (attributes && status.ok()) status = ReadField(cursor, encoded);
+  next_hop.attributes = Attributes(encoded);
   return status.ok() ? CheckId(next_hop.id, kNextHop) : status;
 }
 
@@ -278,13 +283,20 @@ absl::Status TableFileWriter::Begin(const TableFileHeader& header) {
                absl::StrCat("a digest of ", header.digest.size(),
                             " bytes, not ", kTableFileDigestSize));
   }
+  attributes_ = header.attributes;
   std::string preamble(kTableFileMagic);
-  AppendLittle(kTableFileVersion, preamble);
+  AppendLittle(
+      attributes_ ? kTableFileVersionWithAttributes : kTableFileVersion,
+      preamble);
   status_ = Put(preamble);
   return status_.ok() ? AddToBlock(TableFileBlock::kHeader, header) : status_;
 }
 
 absl::Status TableFileWriter::Add(const NextHop& next_hop) {
+  if (status_.ok() && !attributes_ && !next_hop.attributes.empty()) {
+    status_ = absl::InvalidArgumentError(absl::StrCat(
+        "next hop ", next_hop.id, " has attributes, which the header denies"));
+  }
   return AddOrdered(TableFileBlock::kNextHops, next_hop);
 }
 
@@ -327,7 +339,11 @@ absl::Status TableFileWriter::AddToBlock(TableFileBlock type,
     type_ = type;
   }
   const size_t before = payload_.size();
-  AppendItem(item, payload_);
+  if constexpr (std::is_same_v<Item, NextHop>) {
+    AppendItem(item, attributes_, payload_);
+  } else {
+    AppendItem(item, payload_);
+  }
   if (payload_.size() <= kMaxTableFileBlock) return absl::OkStatus();
   // It opens the next block.
   std::string next = payload_.substr(before);
@@ -422,12 +438,14 @@ absl::Status TableFileReader::OnPreamble() {
   ByteCursor cursor(absl::string_view(held_).substr(kTableFileMagic.size()));
   uint32_t version = 0;
   (void)cursor.ReadLittle(&version);
-  if (version > kTableFileVersion) {
-    return absl::UnimplementedError(absl::StrCat(
-        "a table file of format version ", version,
-        ", newer than this program, which reads version ", kTableFileVersion));
+  if (version > kTableFileVersionWithAttributes) {
+    return absl::UnimplementedError(
+        absl::StrCat("a table file of format version ", version,
+                     ", newer than this program, which reads versions up to ",
+                     kTableFileVersionWithAttributes));
   }
-  if (version != kTableFileVersion) {
+  attributes_ = version == kTableFileVersionWithAttributes;
+  if (version < kTableFileVersion) {
     return Damaged(absl::StrCat("there is no format version ", version));
   }
   checksum_.Add(held_);
@@ -496,7 +514,7 @@ absl::Status TableFileReader::OnPayload(absl::string_view payload) {
     case TableFileBlock::kHeader:
       return OnHeader(payload);
     case TableFileBlock::kNextHops:
-      return OnItems(payload, &TableFileSink::OnNextHop);
+      return OnItems(payload, &TableFileSink::OnNextHop, attributes_);
     case TableFileBlock::kGroups:
       return OnItems(payload, &TableFileSink::OnGroup);
     case TableFileBlock::kIpv4Routes:
@@ -515,16 +533,17 @@ absl::Status TableFileReader::OnHeader(absl::string_view payload) {
   const absl::Status status = ReadItem(cursor, header);
   if (!status.ok()) return Damaged(status.message());
   if (!cursor.empty()) return Damaged("bytes after the header");
+  header.attributes = attributes_;
   return sink_.OnHeader(header);
 }
 
-template <typename Item, typename... Family>
+template <typename Item, typename... Form>
 absl::Status TableFileReader::OnItems(
     absl::string_view payload,
-    absl::Status (TableFileSink::*deliver)(const Item&), Family... family) {
+    absl::Status (TableFileSink::*deliver)(const Item&), Form... form) {
   for (ByteCursor cursor(payload); !cursor.empty();) {
     Item item;
-    absl::Status status = ReadItem(cursor, family..., item);
+    absl::Status status = ReadItem(cursor, form..., item);
     if (status.ok()) status = order_.Accept(item);
     if (!status.ok()) return Damaged(status.message());
     status = (sink_.*deliver)(item);

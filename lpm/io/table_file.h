@@ -28,7 +28,9 @@ namespace planb {
 // line ends that a transfer as text would change.
 inline constexpr absl::string_view kTableFileMagic("\x89PLB\r\n\x1a\n", 8);
 
+// Of files whose next hops have no attributes, and of those where they may.
 inline constexpr uint32_t kTableFileVersion = 1;
+inline constexpr uint32_t kTableFileVersionWithAttributes = 2;
 
 // The limit on the payload of a block, and so on an item.
 inline constexpr size_t kMaxTableFileBlock = 64 << 10;
@@ -41,6 +43,9 @@ struct TableFileHeader {
   // The digest of the table's contents, of kTableFileDigestSize bytes. The file
   // does not interpret it.
   std::string digest = std::string(kTableFileDigestSize, '\0');
+  // Next hops may have attributes. Not of the header's block: it chooses the
+  // version of the format.
+  bool attributes = false;
 
   friend bool operator==(const TableFileHeader&,
                          const TableFileHeader&) = default;
@@ -109,9 +114,10 @@ struct TableFileEnd {
 };
 
 // Appends the encoding of one item to `out`. It is valid only if it has at most
-// kMaxTableFileBlock bytes: the lengths in it have 16 bits.
+// kMaxTableFileBlock bytes: the lengths in it have 16 bits. A next hop has its
+// attributes only if `attributes` says so.
 void AppendItem(const TableFileHeader& header, std::string& out);
-void AppendItem(const NextHop& next_hop, std::string& out);
+void AppendItem(const NextHop& next_hop, bool attributes, std::string& out);
 void AppendItem(const NextHopGroup& group, std::string& out);
 void AppendItem(const Route& route, std::string& out);
 void AppendItem(const TableFileEnd& end, std::string& out);
@@ -119,7 +125,7 @@ void AppendItem(const TableFileEnd& end, std::string& out);
 // Reads one item from `cursor`; a route is of `family`.
 // Errors: INVALID_ARGUMENT, naming the defect.
 absl::Status ReadItem(ByteCursor& cursor, TableFileHeader& header);
-absl::Status ReadItem(ByteCursor& cursor, NextHop& next_hop);
+absl::Status ReadItem(ByteCursor& cursor, bool attributes, NextHop& next_hop);
 absl::Status ReadItem(ByteCursor& cursor, NextHopGroup& group);
 absl::Status ReadItem(ByteCursor& cursor, Family family, Route& route);
 absl::Status ReadItem(ByteCursor& cursor, TableFileEnd& end);
@@ -170,8 +176,8 @@ class TableFileWriter {
   TableFileWriter& operator=(const TableFileWriter&) = delete;
 
   // Errors: those of the output; INVALID_ARGUMENT if the digest has another
-  // size, or an item is out of order, has a reserved id or needs more than
-  // kMaxTableFileBlock bytes.
+  // size, or an item is out of order, has a reserved id, attributes that the
+  // header denies, or needs more than kMaxTableFileBlock bytes.
   // REQUIRES: the order of the class comment; Begin and Finish are called once.
   absl::Status Begin(const TableFileHeader& header);
   absl::Status Add(const NextHop& next_hop);
@@ -196,6 +202,7 @@ class TableFileWriter {
 
   const Output output_;
   TableFileOrder order_;
+  bool attributes_ = false;  // next hops may have some
   bool begun_ = false;
   bool finished_ = false;
   TableFileBlock type_ = TableFileBlock::kHeader;  // of the block in progress
@@ -241,16 +248,17 @@ class TableFileReader {
 
   absl::Status OnPayload(absl::string_view payload);
   absl::Status OnHeader(absl::string_view payload);
-  template <typename Item, typename... Family>
+  template <typename Item, typename... Form>
   absl::Status OnItems(absl::string_view payload,
                        absl::Status (TableFileSink::*deliver)(const Item&),
-                       Family... family);
+                       Form... form);
   absl::Status OnEnd(absl::string_view payload);
 
   void Await(State state, size_t size);
   absl::Status Damaged(absl::string_view why) const;
 
   TableFileSink& sink_;
+  bool attributes_ = false;  // next hops may have some
   State state_ = State::kPreamble;
   std::string held_;  // bytes not used yet, the first at offset_
   size_t awaited_;    // how many `held_` must have; more than it has

@@ -18,42 +18,53 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// `item` survives a round trip, and no proper prefix of its bytes is an item.
-template <typename Item, typename... Family>
-void ExpectThereAndBack(const Item& item, Family... family) {
-  std::string bytes;
+template <typename Item>
+void Append(const Item& item, std::string& bytes) {
   AppendItem(item, bytes);
+}
+void Append(const NextHop& next_hop, std::string& bytes) {
+  AppendItem(next_hop, /*attributes=*/true, bytes);
+}
+
+// `item` survives a round trip, and no proper prefix of its bytes is an item.
+template <typename Item, typename... Form>
+void ExpectThereAndBack(const Item& item, Form... form) {
+  std::string bytes;
+  Append(item, bytes);
   for (size_t cut = 0; cut < bytes.size(); ++cut) {
     ByteCursor cursor(absl::string_view(bytes).substr(0, cut));
     Item read;
-    const absl::Status status = ReadItem(cursor, family..., read);
+    const absl::Status status = ReadItem(cursor, form..., read);
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
     EXPECT_THAT(status.message(), HasSubstr("past the end"));
   }
   bytes += "next";
   ByteCursor cursor(bytes);
   Item read;
-  EXPECT_TRUE(ReadItem(cursor, family..., read).ok());
+  EXPECT_TRUE(ReadItem(cursor, form..., read).ok());
   EXPECT_TRUE(read == item);
   EXPECT_EQ(cursor.left(), "next");
 }
 
 TEST(TableFileItems, RoundTripAndAreRefusedIfCut) {
-  const TableContents table = SmallTable();
+  TableContents table = SmallTable();
+  table.header.attributes = false;  // it is in the preamble
   ExpectThereAndBack(table.header);
-  for (const NextHop& next_hop : table.next_hops) ExpectThereAndBack(next_hop);
+  for (const NextHop& next_hop : table.next_hops) {
+    ExpectThereAndBack(next_hop, true);
+  }
   for (const NextHopGroup& group : table.groups) ExpectThereAndBack(group);
   for (const Route& route : table.routes) {
     ExpectThereAndBack(route, route.prefix.family());
   }
 }
 
-template <typename Item, typename... Family>
+template <typename Item, typename... Form>
 void ExpectMalformed(const std::string& bytes, const std::string& message,
-                     Family... family) {
+                     Form... form) {
   ByteCursor cursor(bytes);
   Item item;
-  const absl::Status status = ReadItem(cursor, family..., item);
+  const absl::Status status = ReadItem(cursor, form..., item);
   EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
   EXPECT_THAT(status.message(), HasSubstr(message));
 }
@@ -63,9 +74,10 @@ TEST(TableFileItems, NameTheDefect) {
     return absl::StrCat(Little32(id), Little32(1), U8(gateway.size()), gateway,
                         Little16(0), Little16(0));
   };
-  ExpectMalformed<NextHop>(hop(1, "12345"), "a gateway of 5 bytes");
-  ExpectMalformed<NextHop>(hop(0, ""), "reserved next hop 0");
-  ExpectMalformed<NextHop>(hop(kUndecided, ""), "reserved next hop 4294967295");
+  ExpectMalformed<NextHop>(hop(1, "12345"), "a gateway of 5 bytes", false);
+  ExpectMalformed<NextHop>(hop(0, ""), "reserved next hop 0", false);
+  ExpectMalformed<NextHop>(hop(kUndecided, ""), "reserved next hop 4294967295",
+                           false);
 
   const auto group = [](NextHopId id, NextHopId member) {
     return absl::StrCat(Little32(id), Little16(1), Little32(member),
@@ -205,6 +217,33 @@ constexpr absl::string_view kReference =
     "dd25d41eae751880"
     "515a86b480194d61";
 
+// The same, where next hop 7 has the origin AS 64496.
+std::string ReferenceWithAttributes() {
+  constexpr size_t kHeader = 24, kNextHop = kHeader + 90;
+  constexpr size_t kGroup = kNextHop + 102, kEnd = kReference.size() - 112;
+  return absl::StrCat("89504c420d0a1a0a", "02000000",
+                      kReference.substr(kHeader, kNextHop - kHeader),
+                      "02000000"
+                      "29000000"
+                      "07000000"
+                      "03000000"
+                      "10"
+                      "20010db8000000000000000000000001"
+                      "040065746830"
+                      "02007570"
+                      "040008f0f703"
+                      "b87bdac78378decb",
+                      kReference.substr(kGroup, kEnd - kGroup),
+                      "06000000"
+                      "28000000"
+                      "0100000000000000"
+                      "0100000000000000"
+                      "0100000000000000"
+                      "0100000000000000"
+                      "20beb29c2953e15a"
+                      "8a28c5f210c75cef");
+}
+
 TableContents Reference() {
   TableContents table;
   table.header = {"red", 42,
@@ -223,6 +262,17 @@ TEST(TableFileWriter, WritesTheReferenceFile) {
   EXPECT_TRUE(status.ok()) << status;
   EXPECT_TRUE(ReadTable(absl::HexStringToBytes(kReference)).contents ==
               Reference());
+}
+
+TEST(TableFileWriter, WritesAttributesInAnotherVersion) {
+  TableContents table = Reference();
+  table.header.attributes = true;
+  table.next_hops[0].attributes = Attributes("\x08\xf0\xf7\x03");
+  EXPECT_EQ(absl::BytesToHexString(WriteTable(table)),
+            ReferenceWithAttributes());
+  EXPECT_TRUE(
+      ReadTable(absl::HexStringToBytes(ReferenceWithAttributes())).contents ==
+      table);
 }
 
 TEST(TableFileWriter, CountsItemsAndBytes) {
@@ -280,6 +330,9 @@ TEST(TableFileWriter, RefusesItemsThatReadersRefuse) {
   table = SmallTable();
   table.routes[0].next_hop = 0;
   ExpectRefused(table, "reserved");
+  table = SmallTable();
+  table.header.attributes = false;
+  ExpectRefused(table, "next hop 7 has attributes");
 }
 
 TEST(TableFileWriter, TakesItemsUpToTheSizeOfABlock) {

@@ -4,9 +4,11 @@
 
 #include <endian.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <memory>
+#include <type_traits>
 #include <utility>
 
 #include "absl/base/internal/raw_logging.h"
@@ -21,6 +23,8 @@ namespace {
 
 constexpr uint8_t kHasDelta = 1;
 constexpr uint8_t kHasRequest = 2;
+// Next hops of the delta may have attributes.
+constexpr uint8_t kHasAttributes = 4;
 constexpr size_t kDigestBytes = 16;
 
 // A route is its next hop, one byte for family and length, and the bytes of the
@@ -107,20 +111,30 @@ absl::Status ReadRoutes(ByteCursor& cursor, std::vector<Route>& routes) {
   return absl::OkStatus();
 }
 
+bool HasAttributes(const Delta& delta) {
+  return std::any_of(
+      delta.next_hops.begin(), delta.next_hops.end(),
+      [](const NextHop& hop) { return !hop.attributes.empty(); });
+}
+
 template <typename Item>
-void AppendItems(absl::Span<const Item> items, std::string& out) {
+void AppendItems(absl::Span<const Item> items, bool attributes,
+                 std::string& out) {
   AppendLittle(static_cast<uint32_t>(items.size()), out);
   for (const Item& item : items) {
     if constexpr (std::is_same_v<Item, NextHopId>) {
       AppendLittle(item, out);
+    } else if constexpr (std::is_same_v<Item, NextHop>) {
+      AppendItem(item, attributes, out);
     } else {
       AppendItem(item, out);
     }
   }
 }
 
-template <typename Item>
-absl::Status ReadItems(ByteCursor& cursor, std::vector<Item>& items) {
+template <typename Item, typename... Form>
+absl::Status ReadItems(ByteCursor& cursor, std::vector<Item>& items,
+                       Form... form) {
   uint32_t count = 0;
   if (!cursor.ReadLittle(&count)) return Cut();
   for (uint32_t i = 0; i < count; ++i) {
@@ -128,26 +142,26 @@ absl::Status ReadItems(ByteCursor& cursor, std::vector<Item>& items) {
     if constexpr (std::is_same_v<Item, NextHopId>) {
       if (!cursor.ReadLittle(&item)) return Cut();
     } else {
-      absl::Status status = ReadItem(cursor, item);
+      absl::Status status = ReadItem(cursor, form..., item);
       if (!status.ok()) return status;
     }
   }
   return absl::OkStatus();
 }
 
-void AppendDelta(const Delta& delta, std::string& out) {
+void AppendDelta(const Delta& delta, bool attributes, std::string& out) {
   ABSL_RAW_CHECK(delta.digest.size() == kDigestBytes, "a delta has a digest");
   AppendLittle(delta.previous, out);
   AppendLittle(delta.generation, out);
   out += delta.digest;
   AppendRoutes(delta.routes, out);
-  AppendItems<NextHop>(delta.next_hops, out);
-  AppendItems<NextHopGroup>(delta.groups, out);
-  AppendItems<NextHopId>(delta.deleted_next_hops, out);
-  AppendItems<NextHopId>(delta.deleted_groups, out);
+  AppendItems<NextHop>(delta.next_hops, attributes, out);
+  AppendItems<NextHopGroup>(delta.groups, attributes, out);
+  AppendItems<NextHopId>(delta.deleted_next_hops, attributes, out);
+  AppendItems<NextHopId>(delta.deleted_groups, attributes, out);
 }
 
-absl::Status ReadDelta(ByteCursor& cursor, Delta& delta) {
+absl::Status ReadDelta(ByteCursor& cursor, bool attributes, Delta& delta) {
   absl::string_view digest;
   if (!cursor.ReadLittle(&delta.previous) ||
       !cursor.ReadLittle(&delta.generation) ||
@@ -156,7 +170,7 @@ absl::Status ReadDelta(ByteCursor& cursor, Delta& delta) {
   }
   delta.digest.assign(digest.data(), digest.size());
   absl::Status status = ReadRoutes(cursor, delta.routes);
-  if (status.ok()) status = ReadItems(cursor, delta.next_hops);
+  if (status.ok()) status = ReadItems(cursor, delta.next_hops, attributes);
   if (status.ok()) status = ReadItems(cursor, delta.groups);
   if (status.ok()) status = ReadItems(cursor, delta.deleted_next_hops);
   if (status.ok()) status = ReadItems(cursor, delta.deleted_groups);
@@ -199,11 +213,13 @@ absl::Status ReadRequest(ByteCursor& cursor, AnsweredRequest& request) {
 void AppendBatch(const AcceptedBatch& batch, std::string& out) {
   const bool has_delta = batch.delta != nullptr;
   const bool has_request = batch.request.has_value();
+  const bool attributes = has_delta && HasAttributes(*batch.delta);
   AppendLittle(static_cast<uint8_t>((has_delta ? kHasDelta : 0) |
-                                    (has_request ? kHasRequest : 0)),
+                                    (has_request ? kHasRequest : 0) |
+                                    (attributes ? kHasAttributes : 0)),
                out);
   AppendLittle(batch.writer_epoch, out);
-  if (has_delta) AppendDelta(*batch.delta, out);
+  if (has_delta) AppendDelta(*batch.delta, attributes, out);
   if (has_request) AppendRequest(*batch.request, out);
 }
 
@@ -212,13 +228,13 @@ absl::Status ReadBatch(ByteCursor& cursor, AcceptedBatch& batch) {
   if (!cursor.ReadLittle(&parts) || !cursor.ReadLittle(&batch.writer_epoch)) {
     return Cut();
   }
-  if ((parts & ~(kHasDelta | kHasRequest)) != 0) {
+  if ((parts & ~(kHasDelta | kHasRequest | kHasAttributes)) != 0) {
     return Malformed(absl::StrCat("has a batch with parts ", int{parts}));
   }
   absl::Status status;
   if ((parts & kHasDelta) != 0) {
     const auto delta = std::make_shared<Delta>();
-    status = ReadDelta(cursor, *delta);
+    status = ReadDelta(cursor, (parts & kHasAttributes) != 0, *delta);
     batch.delta = delta;
   }
   if (status.ok() && (parts & kHasRequest) != 0) {

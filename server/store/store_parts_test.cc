@@ -13,6 +13,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "lpm/io/table_file.h"
 #include "lpm/synthetic/synthetic.h"
 #include "server/base/error.h"
 #include "server/store/commit_watermark.h"
@@ -48,7 +49,9 @@ AcceptedBatch FullBatch() {
                      .interface = "eth0",
                      .weight = 9,
                      .label = std::string("a\0b", 3)},
-                    {.id = 8, .gateway = Address::V6(1)},
+                    {.id = 8,
+                     .gateway = Address::V6(1),
+                     .attributes = Attributes("any")},
                     {.id = 0xfffffffe}},
       .groups = {{.id = 9, .members = {{7, 1}, {8, 0}}},
                  {.id = 10, .label = "empty"}},
@@ -84,6 +87,16 @@ TEST(StoreEntry, BatchesRoundTrip) {
   EXPECT_EQ(empty.delta, nullptr);
   EXPECT_FALSE(empty.request.has_value());
   EXPECT_EQ(empty.writer_epoch, 3U);
+}
+
+// The hash is that of the bytes of a server that knew no attributes.
+TEST(StoreEntry, WithoutAttributesNothingChanges) {
+  AcceptedBatch batch = FullBatch();
+  Delta delta = *batch.delta;
+  delta.next_hops[1].attributes = {};
+  batch.delta = std::make_shared<const Delta>(std::move(delta));
+  EXPECT_EQ(Xxh3(Bytes(batch), 0), 0x8cb2e3aff5c91021);
+  EXPECT_NE(Xxh3(Bytes(FullBatch()), 0), 0x8cb2e3aff5c91021);
 }
 
 TEST(StoreEntry, RoutesRoundTrip) {
@@ -124,7 +137,7 @@ TEST(StoreEntry, InvalidRoutesAreRefused) {
     EXPECT_FALSE(ReadEntry(bad).ok()) << byte;
   }
   std::string bad = good;
-  bad[0] = 4;
+  bad[0] = 8;
   EXPECT_FALSE(ReadEntry(bad).ok());
 }
 
@@ -134,7 +147,9 @@ TEST(StoreSnapshot, RoundTripsInParts) {
       .generation = 41,
       .writer_epoch = 5,
       .routes = SyntheticTable({.ipv6_routes = 90'000, .ipv4_routes = 60'000}),
-      .next_hops = {{.id = 1, .label = "one"}, {.id = 2}},
+      .next_hops = {{.id = 1, .label = "one"},
+                    {.id = 2,
+                     .attributes = Attributes(std::string(4096, 'a'))}},
       .groups = {{.id = 3, .members = {{1, 1}, {2, 7}}}},
       .requests = {*FullBatch().request, *FullBatch().request}};
   const TableVersion version = MakeVersion(table);

@@ -52,6 +52,7 @@ class TableCacheTest : public testing::Test {
     NextHop hop;
     hop.id = 1;
     hop.interface = "eth0";
+    hop.attributes = Attributes("\x08\x07");
     return {name,
             generation * 1000,
             {.prefix_lengths = name != "default"},
@@ -100,6 +101,7 @@ TEST_F(TableCacheTest, ReturnsWhatWasWrittenLast) {
   EXPECT_EQ(table.routes.size(), 101U);
   ASSERT_EQ(table.next_hops.size(), 1U);
   EXPECT_EQ(table.next_hops[0].interface, "eth0");
+  EXPECT_EQ(table.next_hops[0].attributes, Attributes("\x08\x07"));
   EXPECT_EQ(copy->tables[0].name, "a");
   EXPECT_TRUE(copy->tables[0].fib.prefix_lengths);
   EXPECT_TRUE(copy->tables[0].routes.empty());

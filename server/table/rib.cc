@@ -168,6 +168,16 @@ void FindChanges(absl::Span<const Entry> upserts,
   }
 }
 
+bool HasAttributes(const NextHop& hop) { return !hop.attributes.empty(); }
+bool HasAttributes(const NextHopGroup&) { return false; }
+
+template <typename Entry>
+size_t CountAttributes(const std::vector<Entry>& entries) {
+  return static_cast<size_t>(
+      std::count_if(entries.begin(), entries.end(),
+                    [](const Entry& entry) { return HasAttributes(entry); }));
+}
+
 template <typename Entry>
 size_t TextBytes(const std::vector<Entry>& entries) {
   size_t bytes = 0;
@@ -228,6 +238,8 @@ std::vector<Entry> NextHopSet::ApplyKind(const std::vector<Entry>& changed,
   }
   text_bytes_ += TextBytes(changed);
   text_bytes_ -= TextBytes(before);
+  attributed_ += CountAttributes(changed);
+  attributed_ -= CountAttributes(before);
   Update(before, changed, digest_);
   return before;
 }

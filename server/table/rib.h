@@ -63,7 +63,8 @@ class NextHopSet {
         groups_(other.groups_.Share()),
         uses_(other.uses_.Share()),
         digest_(other.digest_),
-        text_bytes_(other.text_bytes_) {}
+        text_bytes_(other.text_bytes_),
+        attributed_(other.attributed_) {}
   NextHopSet(NextHopSet&&) noexcept = default;
   NextHopSet& operator=(const NextHopSet& other) {
     return *this = NextHopSet(other);
@@ -101,6 +102,9 @@ class NextHopSet {
   // Entries of both kinds.
   size_t size() const { return next_hops_.size() + groups_.size(); }
 
+  // True if a next hop has attributes.
+  bool has_attributes() const { return attributed_ > 0; }
+
   // Of the entries of both kinds.
   const TableDigest& digest() const { return digest_; }
 
@@ -128,7 +132,8 @@ class NextHopSet {
   NextHopGroupMap groups_;
   NextHopUsesMap uses_;  // of ids that are named
   TableDigest digest_;
-  size_t text_bytes_ = 0;  // of names, labels and members
+  size_t text_bytes_ = 0;  // of names, labels, attributes and members
+  size_t attributed_ = 0;  // next hops with attributes
 };
 
 struct RibLimits {

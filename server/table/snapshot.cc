@@ -51,9 +51,11 @@ absl::StatusOr<std::unique_ptr<const Snapshot>> SnapshotBuilder::Build(
 absl::Status WriteTableFile(const std::string& table, const Pinned& pinned,
                             TableFileWriter::Output output) {
   TableFileWriter writer(std::move(output));
-  absl::Status status = writer.Begin({.table = table,
-                                      .generation = pinned.generation,
-                                      .digest = pinned.digest});
+  absl::Status status =
+      writer.Begin({.table = table,
+                    .generation = pinned.generation,
+                    .digest = pinned.digest,
+                    .attributes = pinned.next_hops.has_attributes()});
   for (const NextHop& next_hop : pinned.next_hops.next_hops()) {
     if (status.ok()) status = writer.Add(next_hop);
   }

@@ -113,8 +113,8 @@ std::string TableFileOf(const UpdateBatch& batch) {
   for (const Route& route : *batch.replacement) digest.Add(route);
   for (const NextHop& n : batch.next_hops) digest.Add(n);
   for (const NextHopGroup& g : batch.groups) digest.Add(g);
-  absl::Status status =
-      writer.Begin({.table = "elsewhere", .digest = digest.ToString()});
+  absl::Status status = writer.Begin(
+      {.table = "elsewhere", .digest = digest.ToString(), .attributes = true});
   for (const NextHop& n : batch.next_hops) status.Update(writer.Add(n));
   for (const NextHopGroup& g : batch.groups) status.Update(writer.Add(g));
   for (const Route& route : *batch.replacement) {

@@ -139,10 +139,12 @@ Delta StoreScript::RandomDelta(Table& table) {
     const uint64_t dice = Below(12);
     if (dice == 0) {
       // Some ids are above 2^31.
-      NextHop next_hop = {.id = id * 400'000'000U,
-                          .interface = absl::StrCat("eth", Below(4)),
-                          .weight = static_cast<uint32_t>(random_()),
-                          .label = std::string(Below(2) == 0 ? "" : kOddLabel)};
+      NextHop next_hop = {
+          .id = id * 400'000'000U,
+          .interface = absl::StrCat("eth", Below(4)),
+          .weight = static_cast<uint32_t>(random_()),
+          .label = std::string(Below(2) == 0 ? "" : kOddLabel),
+          .attributes = Attributes(std::string(Below(40), 'a'))};
       if (Below(2) == 0) {
         next_hop.gateway =
             Below(2) == 0

@@ -83,7 +83,10 @@ def table_files():
     yield "table.plb", table_file(full, (1, 1, 1, 1))
     split = [header, (2, hop), (2, hop4), (5, default6 + route6)]
     yield "table_split.plb", table_file(split, (2, 0, 0, 2))
-    yield "table_newer.plb", table_file([header], (0, 0, 0, 0), version=2)
+    as64496 = (2, hop + short(b"\x08\xf0\xf7\x03"))
+    yield "table_attributes.plb", table_file([header, as64496] + full[2:],
+                                             (1, 1, 1, 1), version=2)
+    yield "table_newer.plb", table_file([header], (0, 0, 0, 0), version=3)
     yield "table_order.plb", table_file(full[:1] + full[:0:-1], (1, 1, 1, 1))
     both = [header, (2, hop4), (3, struct.pack("<IH", 9, 0) + short(b""))]
     yield "table_clash.plb", table_file(both, (1, 1, 0, 0))

@@ -317,8 +317,10 @@ std::string RepairTableFile(std::string bytes) {
 
 TableContents SmallTable() {
   TableContents table;
-  table.header = {"default", 0x0102030405060708, "0123456789abcdef"};
-  NextHop full{7, *Address::Parse("2001:db8::1"), "eth0", 3, "upstream"};
+  table.header = {"default", 0x0102030405060708, "0123456789abcdef",
+                  /*attributes=*/true};
+  NextHop full{7,          *Address::Parse("2001:db8::1"), "eth0", 3,
+               "upstream", Attributes("\x08\x07")};
   NextHop four{9, *Address::Parse("192.0.2.1"), "", 1, ""};
   NextHop bare{4294967294, std::nullopt, "", 0, ""};
   table.next_hops = {full, four, bare};

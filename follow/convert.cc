@@ -10,6 +10,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "base/utf8.h"
 
 namespace planb {
 namespace {
@@ -20,6 +21,14 @@ constexpr size_t kMaxInterface = 64;
 constexpr size_t kMaxLabel = 256;
 constexpr int kMaxMembers = 256;
 
+constexpr int kMaxSegments = 16;
+constexpr int kMaxPath = 255;
+constexpr int kMaxCommunities = 128;
+constexpr int kMaxTags = 16;
+constexpr size_t kMaxTagKey = 63;
+constexpr size_t kMaxTagValue = 255;
+constexpr size_t kMaxAttributes = 4096;
+
 absl::Status CheckLabel(absl::string_view label) {
   if (label.size() <= kMaxLabel) return absl::OkStatus();
   return InvalidArgumentError(
@@ -29,6 +38,63 @@ absl::Status CheckLabel(absl::string_view label) {
 absl::Status CheckId(NextHopId id, absl::string_view name) {
   if (IsNextHop(id)) return absl::OkStatus();
   return InvalidArgumentError(absl::StrCat(name, " ", NotANextHop(id)));
+}
+
+template <typename... Why>
+absl::Status Wrong(absl::string_view field, const Why&... why) {
+  return InvalidArgumentError(absl::StrCat("attributes", field, ": ", why...));
+}
+
+absl::Status CheckCount(absl::string_view field, int count, int most) {
+  if (count <= most) return absl::OkStatus();
+  return Wrong(field, "has ", count, " entries; the limit is ", most);
+}
+
+absl::Status CheckPath(const v1::Attributes& attributes) {
+  absl::Status status =
+      CheckCount(".as_path", attributes.as_path_size(), kMaxSegments);
+  int numbers = 0;
+  for (int i = 0; i < attributes.as_path_size() && status.ok(); ++i) {
+    const int size = attributes.as_path(i).numbers_size();
+    numbers += size;
+    if (size == 0) return Wrong(absl::StrCat(".as_path[", i, "]"), "is empty");
+    if (numbers > kMaxPath) {
+      return Wrong(absl::StrCat(".as_path[", i, "]"), "is past the limit of ",
+                   kMaxPath, " numbers");
+    }
+  }
+  return status;
+}
+
+absl::Status CheckTagText(absl::string_view field, absl::string_view text,
+                          size_t most) {
+  if (text.size() > most) {
+    return Wrong(field, "has more than ", most, " bytes");
+  }
+  for (size_t i = 0; i < text.size();) {
+    const size_t bytes = PrintableLength(text.substr(i));
+    if (bytes == 0) return Wrong(field, "has a control character at byte ", i);
+    i += bytes;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckTags(const v1::Attributes& attributes) {
+  absl::Status status = CheckCount(".tags", attributes.tags_size(), kMaxTags);
+  absl::flat_hash_set<absl::string_view> seen;
+  for (int i = 0; i < attributes.tags_size() && status.ok(); ++i) {
+    const v1::Attributes::Tag& tag = attributes.tags(i);
+    const std::string field = absl::StrCat(".tags[", i, "]");
+    status.Update(CheckTagText(field + ".key", tag.key(), kMaxTagKey));
+    status.Update(CheckTagText(field + ".value", tag.value(), kMaxTagValue));
+    if (tag.key().empty() || tag.key().find('=') != std::string::npos) {
+      status.Update(Wrong(field + ".key", "is empty or has \"=\""));
+    }
+    if (!seen.insert(tag.key()).second) {
+      status.Update(Wrong(field + ".key", "appears twice"));
+    }
+  }
+  return status;
 }
 
 }  // namespace
@@ -63,6 +129,27 @@ absl::StatusOr<Route> FromProto(const v1::Route& route) {
   return Route{*prefix, route.next_hop_id()};
 }
 
+absl::StatusOr<Attributes> FromProto(const v1::Attributes& attributes) {
+  absl::Status status = CheckPath(attributes);
+  status.Update(CheckCount(".communities", attributes.communities_size(),
+                           kMaxCommunities));
+  status.Update(CheckCount(".extended_communities",
+                           attributes.extended_communities_size(),
+                           kMaxCommunities));
+  status.Update(CheckCount(".large_communities",
+                           attributes.large_communities_size(),
+                           kMaxCommunities));
+  status.Update(CheckTags(attributes));
+  if (!status.ok()) return status;
+  // What a later version adds stays: the digest of its server covers it.
+  const std::string encoded = attributes.SerializeAsString();
+  if (encoded.size() > kMaxAttributes) {
+    return Wrong("", "takes ", encoded.size(), " bytes; the limit is ",
+                 kMaxAttributes);
+  }
+  return Attributes(encoded);
+}
+
 absl::StatusOr<NextHop> FromProto(const v1::NextHop& next_hop) {
   NextHop decoded = {.id = next_hop.id(),
                      .gateway = std::nullopt,
@@ -80,6 +167,11 @@ absl::StatusOr<NextHop> FromProto(const v1::NextHop& next_hop) {
   if (decoded.interface.size() > kMaxInterface) {
     return InvalidArgumentError(
         absl::StrCat("interface has more than ", kMaxInterface, " bytes"));
+  }
+  if (next_hop.has_attributes()) {
+    absl::StatusOr<Attributes> attributes = FromProto(next_hop.attributes());
+    if (!attributes.ok()) return attributes.status();
+    decoded.attributes = *std::move(attributes);
   }
   return decoded;
 }
@@ -151,6 +243,17 @@ v1::RouteUpdate ToUpdate(const Route& route) {
   return message;
 }
 
+v1::Attributes ToProto(const Attributes& attributes) {
+  v1::Attributes message;
+  const absl::string_view encoded = attributes.encoded();
+  // Of what cannot be parsed, nothing is told.
+  if (!message.ParseFromArray(encoded.data(),
+                              static_cast<int>(encoded.size()))) {
+    message.Clear();
+  }
+  return message;
+}
+
 v1::NextHop ToProto(const NextHop& next_hop) {
   v1::NextHop message;
   message.set_id(next_hop.id);
@@ -160,6 +263,9 @@ v1::NextHop ToProto(const NextHop& next_hop) {
   message.set_interface(next_hop.interface);
   message.set_weight(next_hop.weight);
   message.set_label(next_hop.label);
+  if (!next_hop.attributes.empty()) {
+    *message.mutable_attributes() = ToProto(next_hop.attributes);
+  }
   return message;
 }
 

@@ -24,6 +24,8 @@ std::string NotANextHop(NextHopId id);
 // of 0 become 1.
 absl::StatusOr<Prefix> FromProto(const v1::Prefix& prefix);
 absl::StatusOr<Route> FromProto(const v1::Route& route);
+// Errors begin with the part at fault, such as "attributes.as_path[2]: ".
+absl::StatusOr<Attributes> FromProto(const v1::Attributes& attributes);
 absl::StatusOr<NextHop> FromProto(const v1::NextHop& next_hop);
 absl::StatusOr<NextHopGroup> FromProto(const v1::NextHopGroup& group);
 
@@ -37,6 +39,7 @@ void ToProto(const Route& route, v1::RouteUpdate& out);
 v1::Prefix ToProto(const Prefix& prefix);
 v1::Route ToProto(const Route& route);
 v1::RouteUpdate ToUpdate(const Route& route);
+v1::Attributes ToProto(const Attributes& attributes);
 v1::NextHop ToProto(const NextHop& next_hop);
 v1::NextHopGroup ToProto(const NextHopGroup& group);
 

@@ -8,6 +8,8 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/escaping.h"
+
 namespace planb {
 namespace {
 
@@ -94,6 +96,135 @@ TEST(Convert, NextHopsGoRoundAndKeepTheirBounds) {
   EXPECT_TRUE(FromProto(wire).ok());
   wire.set_id(0);
   EXPECT_FALSE(FromProto(wire).ok());
+}
+
+// Something of each field.
+v1::Attributes FullAttributes() {
+  v1::Attributes attributes;
+  attributes.set_origin_as(64496);
+  v1::Attributes::Segment* segment = attributes.add_as_path();
+  segment->add_numbers(64500);
+  segment->add_numbers(64496);
+  segment = attributes.add_as_path();
+  segment->set_set(true);
+  segment->add_numbers(4294967295U);
+  attributes.add_communities(64500U << 16 | 1);
+  attributes.add_extended_communities(0x0002fbf400000064);
+  v1::Attributes::LargeCommunity& large = *attributes.add_large_communities();
+  large.set_global_administrator(64500);
+  large.set_local_data_2(2);
+  attributes.set_local_preference(0);
+  attributes.set_med(5);
+  v1::Attributes::Tag& tag = *attributes.add_tags();
+  tag.set_key("site");
+  tag.set_value("ams");
+  return attributes;
+}
+
+TEST(Convert, AttributesGoRoundInOneEncoding) {
+  v1::NextHop wire;
+  wire.set_id(7);
+  *wire.mutable_attributes() = FullAttributes();
+  const NextHop hop = *FromProto(wire);
+  // Digests and stores have these bytes: they never change.
+  EXPECT_EQ(absl::BytesToHexString(hop.attributes.encoded()),
+            "08f0f703"              // origin
+            "12081206f4f703f0f703"  // path
+            "120908011205ffffffff0f"
+            "1a040100f4fb"
+            "220864000000f4fb0200"
+            "2a0608f4f7031802"
+            "3000"
+            "3805"
+            "420b0a04736974651203616d73");
+  wire.set_weight(1);
+  EXPECT_EQ(ToProto(hop).SerializeAsString(), wire.SerializeAsString());
+  EXPECT_EQ(*FromProto(ToProto(hop)), hop);
+  wire.mutable_attributes()->set_med(6);
+  EXPECT_NE(*FromProto(wire), hop);
+  // Without any field set they are none.
+  wire.mutable_attributes()->Clear();
+  EXPECT_TRUE(FromProto(wire)->attributes.empty());
+  EXPECT_FALSE(ToProto(*FromProto(wire)).has_attributes());
+  // What is no message is none.
+  EXPECT_EQ(ToProto(Attributes("\x08")).ByteSizeLong(), 0U);
+}
+
+TEST(Convert, AttributesKeepTheirBounds) {
+  const auto refused = [](auto change) {
+    v1::Attributes attributes = FullAttributes();
+    change(attributes);
+    return std::string(FromProto(attributes).status().message());
+  };
+  using A = v1::Attributes;
+  EXPECT_EQ(refused([](A&) {}), "");
+  EXPECT_EQ(refused([](A& a) { a.add_as_path(); }),
+            "attributes.as_path[2]: is empty");
+  EXPECT_EQ(refused([](A& a) {
+              while (a.as_path_size() < 17) a.add_as_path()->add_numbers(1);
+            }),
+            "attributes.as_path: has 17 entries; the limit is 16");
+  const auto path = [](int numbers) {
+    return [=](A& a) {
+      for (int i = 3; i < numbers; ++i) a.mutable_as_path(1)->add_numbers(1);
+    };
+  };
+  EXPECT_EQ(refused(path(255)), "");
+  EXPECT_EQ(refused(path(256)),
+            "attributes.as_path[1]: is past the limit of 255 numbers");
+  const auto add = [](auto add_one, int count) {
+    return [=](A& a) {
+      for (int i = 1; i < count; ++i) add_one(a, i);
+    };
+  };
+  const auto community = [](A& a, int) { a.add_communities(0); };
+  const auto extended = [](A& a, int) { a.add_extended_communities(0); };
+  const auto large = [](A& a, int) { a.add_large_communities(); };
+  const auto tag = [](A& a, int i) {
+    a.add_tags()->set_key(std::string(static_cast<size_t>(i), 'k'));
+  };
+  const std::string many = "has 129 entries; the limit is 128";
+  EXPECT_EQ(refused(add(community, 128)), "");
+  EXPECT_EQ(refused(add(community, 129)), "attributes.communities: " + many);
+  EXPECT_EQ(refused(add(extended, 128)), "");
+  EXPECT_EQ(refused(add(extended, 129)),
+            "attributes.extended_communities: " + many);
+  EXPECT_EQ(refused(add(large, 128)), "");
+  EXPECT_EQ(refused(add(large, 129)), "attributes.large_communities: " + many);
+  EXPECT_EQ(refused(add(tag, 16)), "");
+  EXPECT_EQ(refused(add(tag, 17)),
+            "attributes.tags: has 17 entries; the limit is 16");
+  const auto key = [&](const std::string& text) {
+    return refused([&](A& a) { a.mutable_tags(0)->set_key(text); });
+  };
+  const auto value = [&](const std::string& text) {
+    return refused([&](A& a) { a.mutable_tags(0)->set_value(text); });
+  };
+  EXPECT_EQ(key(std::string(63, 'k')), "");
+  EXPECT_EQ(key(std::string(64, 'k')),
+            "attributes.tags[0].key: has more than 63 bytes");
+  for (const char* bad : {"", "a=b"}) {
+    EXPECT_EQ(key(bad), "attributes.tags[0].key: is empty or has \"=\"");
+  }
+  EXPECT_EQ(key("k\x1b"),
+            "attributes.tags[0].key: has a control character at byte 1");
+  EXPECT_EQ(refused([](A& a) { *a.add_tags() = a.tags(0); }),
+            "attributes.tags[1].key: appears twice");
+  EXPECT_EQ(value(""), "");
+  EXPECT_EQ(value("\xc3\xa9"), "");
+  EXPECT_EQ(value(std::string(255, 'v')), "");
+  EXPECT_EQ(value(std::string(256, 'v')),
+            "attributes.tags[0].value: has more than 255 bytes");
+  EXPECT_EQ(value("v\n"),
+            "attributes.tags[0].value: has a control character at byte 1");
+  EXPECT_EQ(refused([&](A& a) {
+              for (int i = 1; i < 16; ++i) {
+                A::Tag& one = *a.add_tags();
+                one.set_key(std::string(static_cast<size_t>(i), 'k'));
+                one.set_value(std::string(255, 'v'));
+              }
+            }),
+            "attributes: takes 4131 bytes; the limit is 4096");
 }
 
 TEST(Convert, GroupsGoRoundAndKeepTheirBounds) {

@@ -69,6 +69,7 @@ Request Batch(uint64_t writer, uint64_t batch, uint64_t epoch, v1::Ack ack) {
   v1::NextHop& object = *request.add_next_hops();
   object.set_id(kObject + static_cast<uint32_t>(writer));
   object.set_label(absl::StrCat(batch));
+  object.mutable_attributes()->set_origin_as(static_cast<uint32_t>(batch));
   request.set_request_id(absl::StrCat("writer ", writer, " batch ", batch));
   request.set_writer_epoch(epoch);
   request.set_ack(ack);

@@ -91,6 +91,8 @@ void UpdateAtRandom(std::mt19937_64& random, const StoredServer& server) {
     v1::NextHop& hop = *request.add_next_hops();
     hop.set_id(static_cast<uint32_t>(random() % 5) + 1);
     hop.set_interface(absl::StrCat("eth", random() % 9));
+    hop.mutable_attributes()->set_origin_as(
+        static_cast<uint32_t>(random() % 9));
   }
   ASSERT_TRUE(server.Update(request).ok());
 }

@@ -403,6 +403,7 @@ void Fill(RunningServer& running, int routes) {
     hop.set_interface("eth0");
     hop.set_weight(id);
     hop.set_label(std::string(id * 20, 'x'));
+    if (id == 3) hop.mutable_attributes()->set_origin_as(64496);
   }
   AddGroup(9, {{1, 3}, {2, 0}, {50, 1}}, *request.mutable_groups());
   const auto reply = Call(running, &Stub::UpdateRoutes, request);
@@ -524,6 +525,27 @@ TEST(ControlSnapshot, TheDigestOfTheHeaderIsChecked) {
     ASSERT_TRUE(reply.status.ok()) << reply.status.error_message();
     EXPECT_EQ(reply.response.digest(), all.ToString());
     EXPECT_EQ(GetTable(running).digest(), all.ToString());
+  }
+}
+
+// They end too early, and are out of order.
+TEST(ControlSnapshot, AttributesThatCannotBeReadAreRefused) {
+  RunningServer running;
+  for (const absl::string_view encoded : {"\x08", "\x38\x01\x08\x01"}) {
+    const NextHop next_hop = {.id = 7, .attributes = Attributes(encoded)};
+    TableDigest digest;
+    digest.Add(next_hop);
+    std::string file;
+    TableFileWriter writer([&](absl::string_view bytes) {
+      file.append(bytes.data(), bytes.size());
+      return absl::OkStatus();
+    });
+    ASSERT_TRUE(
+        writer.Begin({.digest = digest.ToString(), .attributes = true}).ok());
+    ASSERT_TRUE(writer.Add(next_hop).ok());
+    ASSERT_TRUE(writer.Finish().ok());
+    ExpectError(Import(running, "", file).status, Code::INVALID_ARGUMENT,
+                "SNAPSHOT_INVALID", "data");
   }
 }
 

@@ -554,6 +554,7 @@ class ControlReplica : public testing::Test {
             v1::NextHop& hop = *request.add_upserts();
             hop.set_id(id);
             hop.set_label(std::to_string(below(3)));
+            hop.mutable_attributes()->set_origin_as(below(3));
           } else {
             request.add_delete_ids(id);
           }

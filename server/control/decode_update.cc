@@ -9,6 +9,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/utf8.h"
 #include "follow/convert.h"
@@ -101,8 +102,14 @@ void DecodeList(const List& list, absl::string_view name,
     if (entry.ok()) {
       out.push_back(*std::move(entry));
     } else {
-      violations.Add(absl::StatusCode::kInvalidArgument, reason,
-                     absl::StrCat(name, "[", i, "]"), entry.status().message());
+      std::string field = absl::StrCat(name, "[", i, "]");
+      absl::string_view why = entry.status().message();
+      if (absl::StartsWith(why, "attributes")) {
+        const size_t colon = why.find(": ");
+        absl::StrAppend(&field, ".", why.substr(0, colon));
+        why.remove_prefix(colon + 2);
+      }
+      violations.Add(absl::StatusCode::kInvalidArgument, reason, field, why);
     }
   }
 }
@@ -122,9 +129,16 @@ absl::Status CheckPrintable(absl::string_view name, absl::string_view text) {
   return absl::OkStatus();
 }
 
-// Refuses a gateway 0.0.0.0 or ::, also only here.
+// Refuses a gateway 0.0.0.0 or ::, and leaves out attributes of later versions,
+// also only here.
 absl::StatusOr<NextHop> DecodeNewNextHop(const v1::NextHop& message) {
-  absl::StatusOr<NextHop> next_hop = FromProto(message);
+  v1::NextHop known;
+  if (message.has_attributes()) {
+    known = message;
+    known.DiscardUnknownFields();
+  }
+  absl::StatusOr<NextHop> next_hop =
+      FromProto(message.has_attributes() ? known : message);
   if (!next_hop.ok()) return next_hop;
   absl::Status texts;
   NextHop::ForEachField(*next_hop, [&](const char* name, const auto& field) {

@@ -273,6 +273,39 @@ TEST(DecodeUpdate, TheUnspecifiedAddressIsNoGateway) {
   }
 }
 
+TEST(DecodeUpdate, AttributesAreNamedByTheirPath) {
+  const auto expect = [](const absl::Status& status, absl::string_view field) {
+    EXPECT_EQ(ErrorReason(status), "NEXT_HOP_INVALID") << status;
+    EXPECT_EQ(ErrorField(status), field) << status;
+    EXPECT_NE(status.message().find("is empty"), std::string::npos) << status;
+  };
+  v1::UpdateRoutesRequest routes;
+  for (const uint32_t id : {1, 2}) routes.add_next_hops()->set_id(id);
+  routes.mutable_next_hops(1)->mutable_attributes()->add_as_path();
+  expect(DecodeUpdate(routes, 9).status(),
+         "next_hops[1].attributes.as_path[0]");
+  v1::UpdateNextHopsRequest request;
+  *request.mutable_upserts() = routes.next_hops();
+  expect(DecodeUpdate(request, 9).status(), "upserts[1].attributes.as_path[0]");
+}
+
+// A server checks all that it admits, and follows one that admits more.
+TEST(DecodeUpdate, AttributesOfLaterVersionsAreLeftOut) {
+  v1::UpdateNextHopsRequest request;
+  request.add_upserts()->set_id(1);
+  v1::Attributes& attributes =
+      *request.mutable_upserts(0)->mutable_attributes();
+  attributes.set_origin_as(64496);
+  const NextHop known = *FromProto(request.upserts(0));
+  attributes.GetReflection()
+      ->MutableUnknownFields(&attributes)
+      ->AddVarint(99, 1);
+  EXPECT_EQ(DecodeUpdate(request, 9)->next_hops[0], known);
+  const NextHop kept = *FromProto(request.upserts(0));
+  EXPECT_NE(kept, known);
+  EXPECT_EQ(*FromProto(ToProto(kept)), kept);
+}
+
 TEST(DecodeUpdate, GroupsAreChecked) {
   const auto with = [](uint32_t id, int members, uint32_t weight) {
     v1::UpdateRoutesRequest request;

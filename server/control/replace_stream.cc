@@ -194,8 +194,14 @@ class SnapshotSink final : public TableFileSink {
     objects_.Add(next_hop);
     // The same rules hold as for a next hop in a message.
     const absl::StatusOr<NextHop> valid = FromProto(ToProto(next_hop));
-    if (valid.ok()) to_.batch().next_hops.push_back(*valid);
-    return valid.status();
+    if (!valid.ok()) return valid.status();
+    if (valid->attributes != next_hop.attributes) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("next hop ", next_hop.id,
+                       " has attributes that no server writes so"));
+    }
+    to_.batch().next_hops.push_back(*valid);
+    return absl::OkStatus();
   }
   absl::Status OnGroup(const NextHopGroup& group) override {
     objects_.Add(group);

@@ -22,7 +22,7 @@ namespace {
 
 // Routes in one message: at most about 30 bytes each, 64 KiB.
 constexpr int kRoutesPerChunk = 2000;
-// Next hops: at most about 350 bytes each. Groups: 3.5 KiB.
+// Next hops: at most about 350 bytes each, besides attributes. Groups: 3.5 KiB.
 constexpr int kNextHopsPerChunk = 128;
 constexpr int kGroupsPerChunk = 16;
 
@@ -146,12 +146,13 @@ absl::Status SendNextHops(ControlContext& context,
   if (!table.ok()) return table.status();
   const Pinned pinned(*(*table)->Read());
   ChunkWriter writer(pinned.generation, out);
+  int places = 0;
   for (const NextHop& next_hop : pinned.next_hops.next_hops()) {
     *writer.chunk().add_next_hops() = ToProto(next_hop);
-    if (writer.chunk().next_hops_size() == kNextHopsPerChunk &&
-        !writer.Write()) {
-      return ClientGone();
-    }
+    places += PlacesOf(next_hop);
+    if (places < kNextHopsPerChunk) continue;
+    places = 0;
+    if (!writer.Write()) return ClientGone();
   }
   for (const NextHopGroup& group : pinned.next_hops.groups()) {
     *writer.chunk().add_groups() = ToProto(group);

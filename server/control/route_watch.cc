@@ -21,7 +21,7 @@ namespace planb::server {
 namespace {
 
 // Entries in one message. Messages of routes stay below 64 KiB, those of next
-// hops and groups below 350 KiB.
+// hops without attributes and of groups below 350 KiB.
 constexpr int kRoutesPerMessage = 2000;
 constexpr int kObjectsPerMessage = 1000;
 // How often an idle watch checks whether its client is still there.
@@ -105,12 +105,12 @@ class GenerationEncoder {
   bool Each(const Entries& entries, int limit, Add add) {
     int count = 0;
     for (const auto& entry : entries) {
-      if (count == limit) {
+      if (count >= limit) {
         if (!Write()) return false;
         count = 0;
       }
       add(entry, message_);
-      ++count;
+      count += PlacesOf(entry);
     }
     return true;
   }

@@ -19,6 +19,16 @@
 
 namespace planb::server {
 
+// How much of a message an object takes, as a multiple of the 350 bytes that a
+// next hop without attributes has at most.
+inline int PlacesOf(const NextHop& next_hop) {
+  return 1 + static_cast<int>(next_hop.attributes.encoded().size() / 350);
+}
+template <typename Other>
+int PlacesOf(const Other&) {
+  return 1;
+}
+
 // Uses gRPC's synchronous interface. Each call has a thread, and
 // TransportOptions::max_control_calls bounds their number. Beside the
 // completion queues of lookups these threads poll no connections (gRPC calls

@@ -220,7 +220,7 @@ TEST(Rib, AMemberWithoutAWeightGetsThatOfItsNextHop) {
 TEST(Rib, DigestCoversEachFieldOfNextHopsAndGroups) {
   const NextHop next_hop = {.id = 1, .interface = "eth0", .label = "l"};
   const NextHopGroup group = {.id = 2, .members = {{1, 1}, {3, 1}}};
-  std::vector<UpdateBatch> batches(9);
+  std::vector<UpdateBatch> batches(10);
   for (UpdateBatch& batch : batches) {
     batch.replacement.emplace();
     batch.replace_next_hops = true;
@@ -235,6 +235,7 @@ TEST(Rib, DigestCoversEachFieldOfNextHopsAndGroups) {
   batches[6].groups.clear();
   batches[7].groups[0].members[1].weight = 2;
   batches[8].groups[0].label = "g";
+  batches[9].next_hops[0].attributes = Attributes("a");
   Rib rib(RibLimits{});
   std::vector<std::string> digests;
   std::mt19937 random(4);
@@ -256,6 +257,27 @@ TEST(Rib, DigestCoversEachFieldOfNextHopsAndGroups) {
   nothing.replace_next_hops = true;
   ASSERT_TRUE(rib.Apply(nothing).ok());
   EXPECT_EQ(rib.digest(), std::string(16, '\0'));
+}
+
+TEST(Rib, CountsTheBytesOfAttributes) {
+  Rib rib(RibLimits{});
+  UpdateBatch batch;
+  batch.next_hops = {{.id = 1}, {.id = 2}};
+  ASSERT_TRUE(rib.Apply(batch).ok());
+  const size_t without = rib.bytes();
+  EXPECT_FALSE(rib.next_hops().has_attributes());
+  batch.next_hops[1].attributes = Attributes(std::string(4000, 'a'));
+  const auto change = rib.Apply(batch);
+  ASSERT_TRUE(change.ok()) << change.status();
+  EXPECT_GE(rib.bytes(), without + 4000);
+  EXPECT_LE(rib.bytes(), without + 4200);
+  EXPECT_GE(change->delta.bytes(), 4000U);
+  EXPECT_TRUE(rib.next_hops().has_attributes());
+  EXPECT_TRUE(rib.Share().next_hops().has_attributes());
+  batch.next_hops[1].attributes = {};
+  ASSERT_TRUE(rib.Apply(batch).ok());
+  EXPECT_EQ(rib.bytes(), without);
+  EXPECT_FALSE(rib.next_hops().has_attributes());
 }
 
 TEST(Rib, AgreesWithAMapOverRandomBatches) {

@@ -8,6 +8,7 @@
 
 #include "absl/base/internal/raw_logging.h"
 #include "absl/strings/str_cat.h"
+#include "follow/convert.h"
 #include "lpm/routes/table_digest.h"
 
 namespace planb::server {
@@ -381,6 +382,11 @@ NextHop RandomObject(NextHopId id, Random& random) {
   }
   next_hop.interface = absl::StrCat("eth", Below(random, 2));
   next_hop.weight = static_cast<uint32_t>(1 + Below(random, 2));
+  if (Chance(random, 50)) {
+    v1::Attributes attributes;
+    attributes.set_med(static_cast<uint32_t>(Below(random, 2)));
+    next_hop.attributes = *FromProto(attributes);
+  }
   return next_hop;
 }
 

@@ -23,9 +23,14 @@ constexpr size_t kAddressBytes = 512;
 constexpr size_t kRequestBytes = size_t{64} << 10;
 
 // What a result may take while the others are being found, and beside it the
-// attributes of the next hop.
+// next hop without its attributes.
 constexpr size_t kResultBytes = 256;
 constexpr size_t kNextHopBytes = 512;
+
+// The most encoded bytes of attributes in one reply, and what these may take as
+// messages.
+constexpr size_t kMostAttributes = size_t{1} << 20;
+constexpr size_t kAttributesBytes = 4 * kMostAttributes;
 
 grpc::ByteBuffer ToBytes(const v1::LookupResponse& response) {
   const grpc::Slice slice(response.SerializeAsString());
@@ -107,10 +112,12 @@ absl::StatusOr<std::vector<Address>> TakeAddresses(v1::LookupRequest& request) {
   return addresses;
 }
 
-size_t AnswerLookup(const Snapshot& snapshot, const Kernel& kernel,
-                    const std::vector<Address>& addresses,
-                    const v1::LookupRequest& request,
-                    v1::LookupResponse& response, size_t count) {
+absl::StatusOr<size_t> AnswerLookup(const Snapshot& snapshot,
+                                    const Kernel& kernel,
+                                    const std::vector<Address>& addresses,
+                                    const v1::LookupRequest& request,
+                                    v1::LookupResponse& response, size_t count,
+                                    size_t& attributes) {
   size_t misses = 0;
   response.set_generation(snapshot.generation());
   const auto done = static_cast<size_t>(response.results_size());
@@ -132,7 +139,15 @@ size_t AnswerLookup(const Snapshot& snapshot, const Kernel& kernel,
     }
     if (request.want_next_hop()) {
       const NextHop* const next_hop = snapshot.FindNextHop(taken);
-      if (next_hop != nullptr) *result.mutable_next_hop() = ToProto(*next_hop);
+      if (next_hop == nullptr) continue;
+      attributes += next_hop->attributes.encoded().size();
+      if (attributes > kMostAttributes) {
+        return QuotaError("BATCH_TOO_LARGE", "addresses",
+                          absl::StrCat("the attributes of their next hops take "
+                                       "more than the limit of ",
+                                       kMostAttributes, " bytes"));
+      }
+      *result.mutable_next_hop() = ToProto(*next_hop);
     }
   }
   return misses;
@@ -205,18 +220,26 @@ void LookupCall::Answer(const TableRef& table) {
   if (!request_.want_prefix() || table->fib_options().prefix_lengths ||
       addresses_.size() <= kPrefixStep) {
     v1::LookupResponse response;
-    const size_t misses = AnswerLookup(*table->Read(), kernel, addresses_,
-                                       request_, response, addresses_.size());
-    return Answered(response, misses);
+    size_t attributes = 0;
+    const auto misses =
+        AnswerLookup(*table->Read(), kernel, addresses_, request_, response,
+                     addresses_.size(), attributes);
+    return misses.ok() ? Answered(response, *misses) : Fail(misses.status());
   }
-  const size_t bytes =
-      kResultBytes + (request_.want_next_hop() ? kNextHopBytes : 0);
-  if (!TakeMemory(addresses_.size() * bytes)) return;
+  size_t bytes = addresses_.size() * kResultBytes;
+  if (request_.want_next_hop()) {
+    bytes += addresses_.size() * kNextHopBytes;
+    if (table->Read()->next_hops().has_attributes()) {
+      bytes += kAttributesBytes;
+    }
+  }
+  if (!TakeMemory(bytes)) return;
   struct Answers {
     TableRef table;
     std::optional<Published<Snapshot>::Reader> snapshot = {};
     v1::LookupResponse response = {};
     size_t misses = 0;
+    size_t attributes = 0;
   };
   auto answers = std::make_shared<Answers>(Answers{table});
   worker_.queue().RunInSlices([this, &kernel, answers = std::move(answers)] {
@@ -226,8 +249,14 @@ void LookupCall::Answer(const TableRef& table) {
     }
     Answers& a = *answers;
     if (!a.snapshot.has_value()) a.snapshot.emplace(a.table->Read());
-    a.misses += AnswerLookup(**a.snapshot, kernel, addresses_, request_,
-                             a.response, kPrefixStep);
+    const auto misses = AnswerLookup(**a.snapshot, kernel, addresses_, request_,
+                                     a.response, kPrefixStep, a.attributes);
+    if (!misses.ok()) {
+      memory_.reset();
+      Fail(misses.status());
+      return false;
+    }
+    a.misses += *misses;
     if (static_cast<size_t>(a.response.results_size()) < addresses_.size()) {
       return true;
     }

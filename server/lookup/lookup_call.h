@@ -38,11 +38,15 @@ absl::StatusOr<std::vector<Address>> TakeAddresses(v1::LookupRequest& request);
 
 // Answers the next `count` of `addresses` from `snapshot`, or as many as are
 // left: those before have their results in `response`. Returns how many of them
-// had no route. REQUIRES: `addresses` are those of TakeAddresses(request).
-size_t AnswerLookup(const Snapshot& snapshot, const Kernel& kernel,
-                    const std::vector<Address>& addresses,
-                    const v1::LookupRequest& request,
-                    v1::LookupResponse& response, size_t count);
+// had no route. `attributes` counts the bytes of those in `response`. Errors:
+// RESOURCE_EXHAUSTED (BATCH_TOO_LARGE) if these are too many. REQUIRES:
+// `addresses` are those of TakeAddresses(request).
+absl::StatusOr<size_t> AnswerLookup(const Snapshot& snapshot,
+                                    const Kernel& kernel,
+                                    const std::vector<Address>& addresses,
+                                    const v1::LookupRequest& request,
+                                    v1::LookupResponse& response, size_t count,
+                                    size_t& attributes);
 
 // One call. Used on its worker's thread alone. Owns itself.
 class LookupCall {

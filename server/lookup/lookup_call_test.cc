@@ -42,12 +42,32 @@ v1::LookupResponse Answer(const Snapshot& snapshot, v1::LookupRequest request) {
   const auto addresses = TakeAddresses(request);
   EXPECT_TRUE(addresses.ok()) << addresses.status();
   v1::LookupResponse response;
-  EXPECT_EQ(AnswerLookup(snapshot, *AvailableKernels().front(), *addresses,
-                         request, response, addresses->size()),
+  size_t attributes = 0;
+  EXPECT_EQ(*AnswerLookup(snapshot, *AvailableKernels().front(), *addresses,
+                          request, response, addresses->size(), attributes),
             1u);
   EXPECT_EQ(response.generation(), 7u);
   EXPECT_EQ(response.results_size(), 3);
   return response;
+}
+
+TEST(LookupAnswer, AttributesOfOneReplyAreBounded) {
+  const auto snapshot = MakeSnapshot(
+      7, {{*Prefix::Parse("::/0"), 5}},
+      {{.id = 5, .attributes = Attributes(std::string(4096, 'a'))}});
+  v1::LookupRequest request;
+  request.set_want_next_hop(true);
+  for (const size_t count : {size_t{256}, size_t{257}}) {
+    const std::vector<Address> addresses(count, Address::V6(1));
+    v1::LookupResponse response;
+    size_t attributes = 0;
+    const auto misses =
+        AnswerLookup(*snapshot, *AvailableKernels().front(), addresses, request,
+                     response, count, attributes);
+    EXPECT_EQ(misses.ok(), count == 256) << misses.status();
+    EXPECT_EQ(ErrorReason(misses.status()),
+              count == 256 ? "" : "BATCH_TOO_LARGE");
+  }
 }
 
 TEST(LookupAnswer, HashSelectsMember) {

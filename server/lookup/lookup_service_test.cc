@@ -54,6 +54,7 @@ TEST(Lookup, AnswersTypedWithExtras) {
   auto& next_hop = *update.add_next_hops();
   next_hop.set_id(7);
   next_hop.set_label("north");
+  next_hop.mutable_attributes()->set_origin_as(64496);
   auto& route = *update.add_updates();
   route.set_op(v1::RouteUpdate::OP_INSERT);
   route.mutable_prefix()->set_text("2001:db8::/32");
@@ -79,6 +80,7 @@ TEST(Lookup, AnswersTypedWithExtras) {
     EXPECT_EQ(response.results(0).next_hop_id(), 7U);
     EXPECT_EQ(response.results(0).prefix().length(), 32U);
     EXPECT_EQ(response.results(0).next_hop().label(), "north");
+    EXPECT_EQ(response.results(0).next_hop().attributes().origin_as(), 64496U);
     EXPECT_EQ(response.results(1).next_hop_id(), 0U);
     EXPECT_FALSE(response.results(1).has_prefix());
   }

@@ -18,6 +18,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "base/monotonic_time.h"
+#include "client/attributes.h"
 #include "client/call.h"
 #include "client/planbctl/command.h"
 #include "client/planbctl/flags.h"
@@ -32,6 +33,20 @@ ABSL_FLAG(std::string, interface, "", "Outgoing interface; empty: none.");
 ABSL_FLAG(uint32_t, weight, 1,
           "Weight in groups that \"group set\" gives no weight of their own.");
 ABSL_FLAG(std::string, label, "", "Free text.");
+ABSL_FLAG(uint32_t, origin_as, 0, "The AS that routes come from; 0: unknown.");
+ABSL_FLAG(std::string, as_path, "",
+          "AS path, the nearest first: \"64500 64496 {64510,64511}\".");
+ABSL_FLAG(std::string, communities, "", "Communities: \"64500:1 64500:2\".");
+ABSL_FLAG(std::string, extended_communities, "",
+          "Extended communities: \"0x0002fbf400000064\".");
+ABSL_FLAG(std::string, large_communities, "",
+          "Large communities: \"64500:1:2\".");
+ABSL_FLAG(std::optional<uint32_t>, local_preference, std::nullopt,
+          "LOCAL_PREF of routes.");
+ABSL_FLAG(std::optional<uint32_t>, med, std::nullopt,
+          "MULTI_EXIT_DISC of routes.");
+ABSL_FLAG(std::vector<std::string>, tag, {},
+          "Free tags: \"site=ams,rack=12\".");
 ABSL_FLAG(bool, unused, false,
           "Only objects that neither a route nor a group names.");
 
@@ -43,6 +58,10 @@ namespace {
 template <typename Object>
 ExitCode PrintObjects(const std::vector<Object>& objects, const char* id) {
   std::optional<TextTable> text;
+  // Few tables have attributes.
+  const bool attributed = absl::c_any_of(objects, [](const Object& object) {
+    return !TextOf(FieldsOf(ToProto(object)), "attributes").empty();
+  });
   for (const Object& object : objects) {
     PrintedFields fields = FieldsOf(ToProto(object));
     if (WantedForm() != OutputForm::kTable) {
@@ -54,6 +73,7 @@ ExitCode PrintObjects(const std::vector<Object>& objects, const char* id) {
     });
     std::vector<std::string> header, row;
     for (const PrintedField& field : fields) {
+      if (field.name == "attributes" && !attributed) continue;
       header.push_back(field.name == "id" ? id : field.name);
       row.push_back(field.text);
     }
@@ -113,6 +133,32 @@ ExitCode Send(v1::UpdateNextHopsRequest request) {
       PrintChange);
 }
 
+// What the flags say of routes. Errors: INVALID_ARGUMENT.
+absl::StatusOr<v1::Attributes> AttributesOfFlags() {
+  v1::Attributes attributes;
+  attributes.set_origin_as(absl::GetFlag(FLAGS_origin_as));
+  absl::Status status = ParseAsPath(absl::GetFlag(FLAGS_as_path), attributes);
+  status.Update(ParseCommunities(absl::GetFlag(FLAGS_communities), attributes));
+  status.Update(ParseExtendedCommunities(
+      absl::GetFlag(FLAGS_extended_communities), attributes));
+  status.Update(ParseLargeCommunities(absl::GetFlag(FLAGS_large_communities),
+                                      attributes));
+  if (const auto number = absl::GetFlag(FLAGS_local_preference)) {
+    attributes.set_local_preference(*number);
+  }
+  if (const auto number = absl::GetFlag(FLAGS_med)) {
+    attributes.set_med(*number);
+  }
+  for (const std::string& tag : absl::GetFlag(FLAGS_tag)) {
+    const std::pair<std::string, std::string> parts =
+        absl::StrSplit(tag, absl::MaxSplits('=', 1));
+    attributes.add_tags()->set_key(parts.first);
+    attributes.mutable_tags()->rbegin()->set_value(parts.second);
+  }
+  if (!status.ok()) return status;
+  return attributes;
+}
+
 ExitCode SetNextHop(const Arguments& arguments) {
   const auto id = ParseNextHopId(arguments[0]);
   if (!id.ok()) return FailUsage(id.status().message());
@@ -126,8 +172,14 @@ ExitCode SetNextHop(const Arguments& arguments) {
     if (!gateway.ok()) return FailUsage(gateway.status().message());
     next_hop.gateway = *gateway;
   }
+  const auto attributes = AttributesOfFlags();
+  if (!attributes.ok()) return FailUsage(attributes.status().message());
   v1::UpdateNextHopsRequest request;
-  *request.add_upserts() = ToProto(next_hop);
+  v1::NextHop& upsert = *request.add_upserts();
+  upsert = ToProto(next_hop);
+  if (attributes->ByteSizeLong() > 0) {
+    *upsert.mutable_attributes() = *attributes;
+  }
   return Send(std::move(request));
 }
 
@@ -225,7 +277,8 @@ const RegisteredCommand kNextHopListCommand({
     .summary = "show the next-hop objects of a table",
     .description =
         "Shows the next-hop objects of the table, one a line: id, "
-        "gateway, interface, weight and label. With --unused, only those that "
+        "gateway, interface, weight, label and, if one has any, attributes: "
+        "what routes to it mean. With --unused, only those that "
         "neither a route nor a group names: \"nexthop prune\" deletes them.",
     .flags = {"unused"},
     .run = ListNextHops,
@@ -239,7 +292,10 @@ const RegisteredCommand kNextHopSetCommand({
         "Adds or replaces the object of the next hop ID. Fields that are "
         "not given become empty. Routes may use a next hop with or "
         "without an object.",
-    .flags = ChangeFlags({"gateway", "interface", "weight", "label"}),
+    .flags = ChangeFlags({"gateway", "interface", "weight", "label",
+                          "origin_as", "as_path", "communities",
+                          "extended_communities", "large_communities",
+                          "local_preference", "med", "tag"}),
     .run = SetNextHop,
 });
 

@@ -282,6 +282,33 @@ TEST_F(PlanbctlServerTest, NextHopsAndGroups) {
             "nexthop  gateway  interface  weight  label\n"
             "5        fe80::1  eth0       3       the transit\n"
             "6        -        -          1       -\n");
+  Do("nexthop set 6 --origin_as=64496 --as_path='64500 64496 {64510,64511} 7' "
+     "--communities=64500:1,64500:2 --large_communities=64500:1:2 "
+     "--extended_communities=0x0002fbf400000064 --local_preference=0 "
+     "--med=5 --tag='site=ams,why=a=b c'");
+  EXPECT_EQ(
+      Do("nexthop list"),
+      "nexthop  gateway  interface  weight  label        attributes\n"
+      "5        fe80::1  eth0       3       the transit  -\n"
+      "6        -        -          1       -            AS64496 path 64500 "
+      "64496 {64510,64511} 7 communities 64500:1 64500:2 extended "
+      "0x0002fbf400000064 large 64500:1:2 local_preference 0 med 5 tag "
+      "site=ams why=a=b c\n");
+  EXPECT_THAT(
+      Do("nexthop list --json"),
+      HasSubstr(
+          R"("as_path":[{"set":false,"numbers":[64500,64496]},)"
+          R"({"set":true,"numbers":[64510,64511]},{"set":false,"numbers":[7]}],)"
+          R"("communities":["64500:1","64500:2"])"));
+  for (const std::string bad :
+       {"--as_path=64500,64496", "--as_path='{1,2'", "--as_path={}",
+        "--communities=64500", "--communities=65536:1", "--communities=1:2:3",
+        "--large_communities=1:2", "--extended_communities=12",
+        "--local_preference=x"}) {
+    Fails(2, "nexthop set 6 " + bad, "");
+  }
+  Fails(3, "nexthop set 6 --tag=x=1,x=2", "upserts[0].attributes.tags[1].key");
+  Do("nexthop set 6");
   // A weight of its own, or that of the next hop.
   Do("group set 9 5 6\\*2 --label=both");
   Do("group set 10 5\\*1");

@@ -23,6 +23,7 @@
 #include "absl/strings/strip.h"
 #include "absl/time/time.h"
 #include "base/utf8.h"
+#include "client/attributes.h"
 #include "client/call.h"
 #include "client/planbctl/output.h"
 #include "planb/v1/types.pb.h"
@@ -72,7 +73,15 @@ constexpr std::pair<absl::string_view, absl::string_view> kRows[] = {
 
 // The words of WordsText, where they are not the fields' names.
 constexpr std::pair<absl::string_view, absl::string_view> kWords[] = {
-    {"gateway", "via "}, {"interface", "dev "}, {"members", ""}};
+    {"gateway", "via "},
+    {"interface", "dev "},
+    {"members", ""},
+    {"attributes", ""},
+    {"origin_as", "AS"},
+    {"as_path", "path "},
+    {"extended_communities", "extended "},
+    {"large_communities", "large "},
+    {"tags", "tag "}};
 
 // As protobuf writes it.
 template <typename Wrapper, typename Value>
@@ -116,6 +125,10 @@ void Set(const Message& message, const FieldDescriptor& field, int index,
         const auto parsed = FromProto(*prefix);
         return Set(parsed.ok() ? parsed->ToString() : "malformed", to);
       }
+      if (const auto* large =
+              dynamic_cast<const v1::Attributes::LargeCommunity*>(&value)) {
+        return Set(CommunityText(*large), to);
+      }
       to.text = WordsText(value);
       to.json = JsonObject(FieldsOf(value));
       return;
@@ -135,6 +148,16 @@ void Set(const Message& message, const FieldDescriptor& field, int index,
                                                             index, &text);
   }
   if (field.cpp_type() == FieldDescriptor::CPPTYPE_ENUM) return Set(text, to);
+  if (field.full_name() == "planb.v1.Attributes.communities") {
+    return Set(
+        CommunityText(reflection.GetRepeatedUInt32(message, &field, index)),
+        to);
+  }
+  if (field.full_name() == "planb.v1.Attributes.extended_communities") {
+    return Set(ExtendedCommunityText(
+                   reflection.GetRepeatedUInt64(message, &field, index)),
+               to);
+  }
   to.json = text;
   if (field.cpp_type() == FieldDescriptor::CPPTYPE_DOUBLE) {
     // JSON has no infinite numbers: they are strings there.
@@ -187,7 +210,9 @@ PrintedField Printed(const Message& message, const FieldDescriptor& field) {
     if (field.is_map()) absl::c_sort(json);
     to.json = absl::StrCat(field.is_map() ? "{" : "[", absl::StrJoin(json, ","),
                            field.is_map() ? "}" : "]");
-    to.text = absl::StrJoin(text, field.message_type() ? " " : ", ");
+    const bool words = field.message_type() != nullptr ||
+                       field.containing_type() == v1::Attributes::descriptor();
+    to.text = absl::StrJoin(text, words ? " " : ", ");
     return to;
   }
   const bool is_set = reflection.HasField(message, &field);
@@ -289,9 +314,17 @@ std::string WordsText(const Message& object) {
         member->next_hop_id(),
         member->weight() == 1 ? "" : absl::StrCat("*", member->weight()));
   }
+  if (const auto* segment =
+          dynamic_cast<const v1::Attributes::Segment*>(&object)) {
+    return SegmentText(*segment);
+  }
+  if (const auto* tag = dynamic_cast<const v1::Attributes::Tag*>(&object)) {
+    return Printable(absl::StrCat(tag->key(), "=", tag->value()));
+  }
   std::vector<std::string> words;
   for (const PrintedField& field : FieldsOf(object)) {
-    const bool usual = field.name == "weight" && field.text == "1";
+    const bool usual = (field.name == "weight" && field.text == "1") ||
+                       (field.name == "origin_as" && field.text == "0");
     if (field.name == "id" || field.text.empty() || usual) continue;
     const auto word = absl::c_find_if(
         kWords, [&](const auto& each) { return each.first == field.name; });

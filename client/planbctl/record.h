@@ -6,8 +6,9 @@
 // - A number is a JSON number, also one of 64 bits, which protobuf would quote.
 // - X_nanos is X_seconds; X_unix_nanos is X_time, by RFC 3339, absent if it is
 //   0. X_bytes has a unit in text.
-// - Bytes are hexadecimal, and absent without any. A prefix and a gateway have
-//   their usual form. Numbers of routes by length are {"LENGTH": NUMBER}.
+// - Bytes are hexadecimal, and absent without any. A prefix, a gateway and a
+//   community have their usual form. Numbers of routes by length are
+//   {"LENGTH": NUMBER}.
 // - The names of ids and of their objects differ from the contract's: kNames.
 
 #ifndef PLANB_CLIENT_PLANBCTL_RECORD_H_

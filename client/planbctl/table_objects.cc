@@ -21,7 +21,9 @@ std::string MeaningOf(const NextHop& hop) {
   const std::string gateway =
       hop.gateway.has_value() ? hop.gateway->ToString() : "";
   return absl::StrCat("next hop\xff", gateway, "\xff", hop.interface, "\xff",
-                      NamesNeighbor(hop) ? "" : hop.label);
+                      NamesNeighbor(hop) ? "" : hop.label,
+                      hop.attributes.empty() ? "" : "\xff",
+                      hop.attributes.encoded());
 }
 
 std::string MeaningOf(NextHopGroup group) {

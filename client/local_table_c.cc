@@ -16,8 +16,10 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "base/monotonic_time.h"
+#include "client/attributes.h"
 #include "client/channel.h"
 #include "client/local_table.h"
+#include "follow/convert.h"
 
 using planb::Deadline;
 using planb::Family;
@@ -168,6 +170,22 @@ int planb_local_lookup_v4(const planb_local* table, const void* addresses,
                           size_t count, uint32_t* next_hops,
                           uint64_t* generation) {
   return Lookup(table, Family::kIpv4, addresses, count, next_hops, generation);
+}
+
+int planb_local_origin(const planb_local* table, uint32_t next_hop,
+                       uint32_t* origin_as, char* as_path,
+                       size_t as_path_size) {
+  return CodeOf(table, [&](const LocalTable& local) {
+    const auto hop = local.routes().FindNextHop(next_hop);
+    if (!hop.has_value()) return absl::NotFoundError("no such next hop");
+    const auto attributes = planb::ToProto(hop->attributes);
+    if (origin_as != nullptr) *origin_as = attributes.origin_as();
+    if (as_path != nullptr && as_path_size > 0) {
+      const std::string path = planb::client::AsPathText(attributes);
+      as_path[path.copy(as_path, as_path_size - 1)] = '\0';
+    }
+    return absl::OkStatus();
+  });
 }
 
 uint64_t planb_local_generation(const planb_local* table) {

@@ -68,6 +68,14 @@ int planb_local_lookup_v4(const planb_local* table, const void* addresses,
                           size_t count, uint32_t* next_hops,
                           uint64_t* generation);
 
+/* Where routes to a next hop lead: its origin AS, 0 if unknown, and its AS path
+ * as text, such as "64500 64496 {64510,64511}", of which `as_path` gets what
+ * fits into `as_path_size` bytes, ended by a zero; 3,072 bytes are enough. Each
+ * may be NULL. Returns 0; or 5 (NOT_FOUND) if the table describes no next hop
+ * with this id. */
+int planb_local_origin(const planb_local* table, uint32_t next_hop,
+                       uint32_t* origin_as, char* as_path, size_t as_path_size);
+
 /* The generation that answers lookups; 0 of NULL. */
 uint64_t planb_local_generation(const planb_local* table);
 

@@ -38,6 +38,7 @@
 #include "base/testing/server_process.h"
 #include "base/testing/test_certificates.h"
 #include "base/testing/wire.h"
+#include "client/attributes.h"
 #include "client/channel.h"
 #include "client/lookup_client.h"
 #include "client/table_client.h"
@@ -478,9 +479,15 @@ TEST_F(LocalTableTest, TheExampleReadsAndWritesArraysInPlace) {
   Announce(7);
   v1::UpdateRoutesRequest request;
   *request.add_updates() = ToUpdate({*Prefix::Parse("192.0.2.0/24"), 9});
+  v1::NextHop& described = *request.add_next_hops();
+  described.set_id(9);
+  described.mutable_attributes()->set_origin_as(64496);
+  ASSERT_TRUE(
+      ParseAsPath("64500 {64496,1}", *described.mutable_attributes()).ok());
   ASSERT_TRUE(TableClient(Channel()).UpdateRoutes(request).ok());
   const std::string script = TempPath("arrays.py");
   std::ofstream(script) << R"(
+import ctypes
 import sys
 import numpy as np
 import local_table
@@ -510,6 +517,14 @@ assert hops.dtype == np.uint32 and (hops == wanted[10:20]).all(), hops
 
 hops, _ = table.lookup(np.array([[192, 0, 2, 1], [192, 0, 3, 1]], np.uint8))
 assert list(hops) == [9, 0], hops
+origin, path = ctypes.c_uint32(), ctypes.create_string_buffer(3072)
+def origin_of(hop, size=3072):
+    code = table._c.planb_local_origin(table._table, hop, ctypes.byref(origin), path,
+                                       ctypes.c_size_t(size))
+    return code, origin.value, path.value
+assert origin_of(9) == (0, 64496, b"64500 {64496,1}"), origin_of(9)
+assert origin_of(9, 6) == (0, 64496, b"64500"), origin_of(9, 6)
+assert origin_of(7)[0] == 5
 hops, _ = table.lookup(np.empty((0, 16), np.uint8))
 assert len(hops) == 0
 
@@ -694,11 +709,12 @@ print(error_of(None, None))
 for lookup in (c.planb_local_lookup_v6, c.planb_local_lookup_v4):
     print(lookup(None, bytes(16), ctypes.c_size_t(1), (ctypes.c_uint32 * 1)(),
                  None))
+print(c.planb_local_origin(None, 1, None, None, ctypes.c_size_t(0)))
 print(c.planb_local_wait(None, ctypes.c_uint64(0), ctypes.c_int64(0)))
 print(c.planb_local_generation(None), c.planb_local_staleness_ms(None))
 c.planb_local_close(None)
 )";
-  EXPECT_EQ(Python(script), "the options have no server\n3\n3\n3\n0 -1\n");
+  EXPECT_EQ(Python(script), "the options have no server\n3\n3\n3\n3\n0 -1\n");
   std::filesystem::remove(script);
 }
 

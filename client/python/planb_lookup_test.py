@@ -19,7 +19,7 @@ import grpc
 import numpy as np
 
 import planb_lookup
-from planb_lookup import AsyncClient, Client, Error, NextHop
+from planb_lookup import AsyncClient, Attributes, Client, Error, NextHop
 from planb_lookup import _codec, _pipeline
 from planb_lookup.v1 import route_lookup_pb2
 
@@ -283,7 +283,8 @@ class UpdateTest(RealServerTest):
         self.assertEqual(self.client.status().digest, before.digest)
 
     def test_attributes_are_resolved(self):
-        hop = NextHop(3000, ipaddress.ip_address("2001:db8::1"), "eth0", 2, "core")
+        hop = NextHop(3000, ipaddress.ip_address("2001:db8::1"), "eth0", 2, "core",
+                      Attributes(origin_as=64496, med=0))
         made = self.client.announce({"2001:dbc::/32": hop, "2001:dbd::/32": 3001})
         known, unknown, none = self.client.resolve(
             ["2001:dbc::1", ipaddress.ip_address("2001:dbd::1"), "4000::"])

@@ -38,6 +38,8 @@ class NextHop:
     # In groups that are set without a weight for it.
     weight: int = 1
     label: str = ""
+    # What routes to it mean: AS path, communities, tags.
+    attributes: types_pb2.Attributes | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -197,7 +199,8 @@ def _network(prefix: types_pb2.Prefix) -> IpNetwork:
 def _next_hop(message: types_pb2.NextHop) -> NextHop:
     gateway = ipaddress.ip_address(message.gateway) if message.gateway else None
     return NextHop(message.id, gateway, message.interface, message.weight,
-                   message.label)
+                   message.label,
+                   message.attributes if message.HasField("attributes") else None)
 
 
 def _message(next_hop: NextHop) -> types_pb2.NextHop:
@@ -205,5 +208,5 @@ def _message(next_hop: NextHop) -> types_pb2.NextHop:
     return types_pb2.NextHop(
         id=_codec.integer(next_hop.id, where), interface=next_hop.interface,
         weight=_codec.integer(next_hop.weight, f"{where}: weight"),
-        label=next_hop.label, gateway=b"" if next_hop.gateway is None
+        label=next_hop.label, attributes=next_hop.attributes, gateway=b"" if next_hop.gateway is None
         else _codec.packed_address(next_hop.gateway, f"{where}: gateway"))

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <utility>
@@ -88,26 +89,32 @@ absl::StatusOr<NextHopList> List(const TableClient& client) {
   return client.ListNextHops(absl::GetFlag(FLAGS_table), CallDeadline());
 }
 
-// The next hops that neither a route nor a group names, as lookups see it.
-// Errors: those of ListNextHops and ListRoutes.
-absl::StatusOr<std::vector<NextHop>> UnusedNextHops(const TableClient& client) {
+// The groups that no route names and the next hops that neither a route nor a
+// group names, as lookups see it. Errors: those of ListNextHops and ListRoutes.
+absl::StatusOr<NextHopList> Unused(const TableClient& client) {
   auto list = List(client);
   if (!list.ok()) return list.status();
   uint64_t generation = 0;
-  const auto used = NamedIds(client, list->groups, generation);
+  auto used = NamedIds(client, {}, generation);
   if (!used.ok()) return used.status();
+  const std::vector<NextHopGroup> groups = std::exchange(list->groups, {});
+  absl::c_copy_if(
+      groups, std::back_inserter(list->groups),
+      [&](const NextHopGroup& group) { return !used->contains(group.id); });
+  for (const NextHopGroup& group : groups) {
+    for (const auto& member : group.members) used->insert(member.next_hop);
+  }
   std::erase_if(list->next_hops, [&](const NextHop& next_hop) {
     return used->contains(next_hop.id);
   });
-  return std::move(list->next_hops);
+  return list;
 }
 
 ExitCode ListNextHops(const Arguments&) {
   return CallServer(
       [](const auto& channel) -> absl::StatusOr<std::vector<NextHop>> {
         const TableClient client(channel);
-        if (absl::GetFlag(FLAGS_unused)) return UnusedNextHops(client);
-        auto list = List(client);
+        auto list = absl::GetFlag(FLAGS_unused) ? Unused(client) : List(client);
         if (!list.ok()) return list.status();
         return std::move(list->next_hops);
       },
@@ -229,8 +236,9 @@ ExitCode DeleteNextHops(const Arguments& arguments) {
   return Delete(arguments, &v1::UpdateNextHopsRequest::add_delete_ids);
 }
 
-// Deletes unused objects, --chunk in a call. The server refuses to delete one
-// that got a route since: then the list is made again.
+// Deletes unused objects, --chunk in a call. The list is made again for the
+// members of groups that are gone, and if the server refuses, since an object
+// got a route.
 ExitCode Prune(const Arguments&) {
   const auto channel = ConnectToServer();
   if (!channel.ok()) return Fail(channel.status());
@@ -239,16 +247,21 @@ ExitCode Prune(const Arguments&) {
   const size_t chunk = std::max<size_t>(absl::GetFlag(FLAGS_chunk), 1);
   v1::UpdateNextHopsResponse sum;
   while (true) {
-    const auto unused = UnusedNextHops(client);
+    const auto unused = Unused(client);
     if (!unused.ok()) return Fail(unused.status());
+    const std::vector<NextHopGroup>& groups = unused->groups;
+    const size_t all = groups.size() + unused->next_hops.size();
     absl::Status status;
     size_t next = 0;
     do {
       v1::UpdateNextHopsRequest request;
       SetConditions(request);
-      for (; next < unused->size(); ++next) {
-        if (static_cast<size_t>(request.delete_ids_size()) == chunk) break;
-        request.add_delete_ids((*unused)[next].id);
+      for (const size_t end = std::min(all, next + chunk); next < end; ++next) {
+        if (next < groups.size()) {
+          request.add_delete_group_ids(groups[next].id);
+        } else {
+          request.add_delete_ids(unused->next_hops[next - groups.size()].id);
+        }
       }
       const auto response = client.UpdateNextHops(request, CallDeadline());
       status = response.status();
@@ -256,10 +269,14 @@ ExitCode Prune(const Arguments&) {
       const uint64_t removed = sum.removed() + response->removed();
       sum = *response;
       sum.set_removed(removed);
-    } while (next < unused->size());
-    if (status.ok()) return PrintChange(sum);
+    } while (next < all);
+    if (status.ok() && (groups.empty() || absl::GetFlag(FLAGS_dry_run))) {
+      return PrintChange(sum);
+    }
+    if (status.ok()) continue;
     const std::string reason = ErrorReason(status);
-    if ((reason != "NEXT_HOP_IN_USE" && reason != "NEXT_HOP_NOT_FOUND") ||
+    if ((reason != "NEXT_HOP_IN_USE" && reason != "NEXT_HOP_NOT_FOUND" &&
+         reason != "GROUP_NOT_FOUND") ||
         MonotonicNow() > deadline.time()) {
       return Fail(status);
     }
@@ -312,13 +329,13 @@ const RegisteredCommand kNextHopDeleteCommand({
 
 const RegisteredCommand kNextHopPruneCommand({
     .name = "nexthop prune",
-    .summary = "delete next-hop objects that nothing uses",
+    .summary = "delete next-hop objects and groups that nothing uses",
     .description =
-        "Deletes the objects of next hops that neither a route nor a group "
-        "names, in chunks. The server refuses to delete an object that is in "
-        "use, so a route that is announced meanwhile keeps its object. An "
-        "object that still waits for its first route is deleted. Prints how "
-        "many were removed.",
+        "Deletes the groups that no route names and the objects of next hops "
+        "that neither a route nor another group names, in chunks. The server "
+        "refuses to delete one that is in use, so a route that is announced "
+        "meanwhile keeps what it names. One that still waits for its first "
+        "route is deleted. Prints how many were removed.",
     .flags = {"ack", "ack_replicas", "dry_run", "writer_epoch", "chunk"},
     .run = Prune,
 });

@@ -531,11 +531,18 @@ TEST_F(PlanbctlObjectsTest, UnusedObjectsAreListedAndPruned) {
   EXPECT_EQ(Count(unused), 3U);
   EXPECT_THAT(unused, HasSubstr("\n3 "));
   EXPECT_THAT(unused, HasSubstr("\n4 "));
+  Do("announce 11.0.0.0/8 9");
   EXPECT_THAT(Do("nexthop prune --dry_run"), HasSubstr("2 removed"));
   EXPECT_THAT(Do("nexthop prune --chunk=1"), HasSubstr("2 removed"));
   EXPECT_THAT(Do("nexthop list --unused"), IsEmpty());
   EXPECT_THAT(Do("nexthop prune"), HasSubstr("0 removed"));
   EXPECT_EQ(Count(Do("nexthop list")), 3U);
+  // A group that no route names, and the member that only it has.
+  Do("withdraw 11.0.0.0/8");
+  Do("group set 9 1 2");
+  EXPECT_THAT(Do("nexthop prune --chunk=1"), HasSubstr("2 removed"));
+  EXPECT_THAT(Do("group list"), IsEmpty());
+  EXPECT_EQ(Count(Do("nexthop list")), 2U);
 }
 
 TEST_F(PlanbctlObjectsTest, AnnounceMakesRoomOfItsOwnUnusedObjects) {

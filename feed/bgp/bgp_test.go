@@ -14,9 +14,12 @@ import (
 	"github.com/osrg/gobgp/v4/pkg/packet/bgp"
 
 	"planb.dev/lookup/client/go/planbv1"
+	"planb.dev/lookup/feed/bgp/bgptest"
 	"planb.dev/lookup/feed/rib"
 	"planb.dev/lookup/feed/source/sourcetest"
 )
+
+func TestMain(m *testing.M) { bgptest.Main(m) }
 
 func lines(count int) []string {
 	result := []string{"add 192.0.2.0/24 198.51.100.1"}
@@ -31,13 +34,13 @@ func listen(t *testing.T, sink *sourcetest.Sink, more, section string, neighbors
 	if raceDetector {
 		t.Skip("skipped: under the race detector GoBGP 4.8 fails by races of its own")
 	}
-	port := freePort(t, "127.0.0.1")
-	content := global(65001, "127.0.0.1", port) + more
+	port := bgptest.FreePort(t, "127.0.0.1")
+	content := bgptest.Global(65001, "127.0.0.1", port) + more
 	for _, address := range neighbors {
 		as := 65000 + int(netip.MustParseAddr(address).As4()[3])
-		content += neighbor("127.0.0.1", address, as, 0, true, true)
+		content += bgptest.Neighbor("127.0.0.1", address, as, 0, true, true)
 	}
-	sourcetest.Run(t, New, "file: "+write(t, "gobgp.toml", content)+"\n"+section, sink)
+	sourcetest.Run(t, New, "file: "+bgptest.Write(t, "gobgp.toml", content)+"\n"+section, sink)
 	return port
 }
 
@@ -51,7 +54,7 @@ func TestAPeerIsFollowed(t *testing.T) {
 	sink := sourcetest.NewSink()
 	began := time.Now()
 	port := listen(t, sink, "", "", "127.0.0.2")
-	peer := start(t, "127.0.0.2", port, true, lines(10)...)
+	peer := bgptest.Start(t, "127.0.0.2", port, true, lines(10)...)
 	await(t, sink, "127.0.0.2", "complete")
 	if took := time.Since(began); took > 15*time.Second {
 		t.Errorf("the session took %v", took)
@@ -59,7 +62,7 @@ func TestAPeerIsFollowed(t *testing.T) {
 	if sink.Len() != 11 || sink.Text("192.0.2.0/24") != "198.51.100.1" || sink.Text("2001:db8:1::/48") != "2001:db8:ffff::1" {
 		t.Errorf("%d routes; %q, %q", sink.Len(), sink.Text("192.0.2.0/24"), sink.Text("2001:db8:1::/48"))
 	}
-	peer.say(t, "add 2001:db8:1::/48 2001:db8:ffff::2", "del 2001:db8:2::/48 2001:db8:ffff::1")
+	peer.Say(t, "add 2001:db8:1::/48 2001:db8:ffff::2", "del 2001:db8:2::/48 2001:db8:ffff::1")
 	sourcetest.Within(t, 10*time.Second, "a change and an end", func() bool {
 		return sink.Len() == 10 && sink.Text("2001:db8:1::/48") == "2001:db8:ffff::2"
 	})
@@ -78,15 +81,15 @@ func TestAPeerThatIsKilledKeepsItsRoutes(t *testing.T) {
 			address := fmt.Sprintf("127.0.0.%d", 3+i)
 			sink := sourcetest.NewSink()
 			port := listen(t, sink, "", "quiet: 300ms", address)
-			peer := start(t, address, port, graceful, lines(20)...)
+			peer := bgptest.Start(t, address, port, graceful, lines(20)...)
 			await(t, sink, address, "complete")
-			peer.kill()
+			peer.Kill()
 			await(t, sink, address, "lost")
 			time.Sleep(200 * time.Millisecond)
 			if sink.Len() != 21 || sink.Withdrawn() != 0 {
 				t.Errorf("%d routes and %d withdrawals", sink.Len(), sink.Withdrawn())
 			}
-			start(t, address, port, graceful, lines(19)...)
+			bgptest.Start(t, address, port, graceful, lines(19)...)
 			await(t, sink, address, "complete")
 			sourcetest.Within(t, 5*time.Second, "one route went", func() bool { return sink.Len() == 20 })
 			if sink.Withdrawn() != 1 {
@@ -100,8 +103,8 @@ func TestAPeerThatIsKilledKeepsItsRoutes(t *testing.T) {
 func TestPathsOfSeveralPeersAreOneRoute(t *testing.T) {
 	sink := sourcetest.NewSink()
 	port := listen(t, sink, "[global.use-multiple-paths.config]\n enabled = true\n", "quiet: 300ms", "127.0.0.12", "127.0.0.13")
-	first := start(t, "127.0.0.12", port, true, "add 2001:db8::/32 2001:db8:ffff::1")
-	second := start(t, "127.0.0.13", port, false, "add 2001:db8::/32 2001:db8:ffff::2")
+	first := bgptest.Start(t, "127.0.0.12", port, true, "add 2001:db8::/32 2001:db8:ffff::1")
+	second := bgptest.Start(t, "127.0.0.13", port, false, "add 2001:db8::/32 2001:db8:ffff::2")
 	await(t, sink, "127.0.0.12", "complete")
 	await(t, sink, "127.0.0.13", "complete")
 	within := func(want string) {
@@ -118,9 +121,9 @@ func TestPathsOfSeveralPeersAreOneRoute(t *testing.T) {
 		})
 	}
 	within("2001:db8:ffff::1 2001:db8:ffff::2")
-	second.kill()
+	second.Kill()
 	within("2001:db8:ffff::1")
-	first.kill()
+	first.Kill()
 	await(t, sink, "127.0.0.12", "lost")
 	if sink.Withdrawn() != 0 {
 		t.Errorf("%d withdrawals", sink.Withdrawn())
@@ -139,7 +142,7 @@ func event(from, prefix, gateway string, id uint32, communities ...uint32) *apiu
 }
 
 func newTestWatch(t *testing.T, multipath bool) (*watch, *sourcetest.Sink) {
-	file := write(t, "gobgp.toml", global(65001, "127.0.0.1", -1))
+	file := bgptest.Write(t, "gobgp.toml", bgptest.Global(65001, "127.0.0.1", -1))
 	s, err := New(sourcetest.Options(t, "quiet: 100ms\nfile: "+file))
 	if err != nil {
 		t.Fatal(err)
@@ -330,11 +333,11 @@ func TestPeersOfNoNameAreWaitedForUntilEnoughIsTold(t *testing.T) {
 // The routes of a server stay while a peer may still claim them.
 func TestNothingIsToldBeforeAllPeersAreExpected(t *testing.T) {
 	for name, c := range map[string]struct{ more, section string }{
-		"neighbour":         {more: neighbor("127.0.0.1", "127.0.0.2", 65002, 0, true, true)},
+		"neighbour":         {more: bgptest.Neighbor("127.0.0.1", "127.0.0.2", 65002, 0, true, true)},
 		"dynamic neighbour": {more: "[[peer-groups]]\n[peer-groups.config]\npeer-group-name = \"all\"\n[[dynamic-neighbors]]\n[dynamic-neighbors.config]\nprefix = \"127.0.0.0/8\"\npeer-group = \"all\"\n"},
 		"by gRPC":           {section: "grpc: 127.0.0.1:0"},
 	} {
-		options := sourcetest.Options(t, "file: "+write(t, "gobgp.toml", global(65001, "127.0.0.1", -1)+c.more)+"\n"+c.section)
+		options := sourcetest.Options(t, "file: "+bgptest.Write(t, "gobgp.toml", bgptest.Global(65001, "127.0.0.1", -1)+c.more)+"\n"+c.section)
 		made, err := New(options)
 		if err != nil {
 			t.Fatal(err)
@@ -356,13 +359,13 @@ func TestWhatGoBGPRefusesIsRefused(t *testing.T) {
 	for section, want := range map[string]string{
 		"":                        "file",
 		"file: /nonexistent.toml": "nonexistent",
-		"file: " + write(t, "wrong.toml", "[global.config]\n as = \"x\"\n"): "wrong.toml",
+		"file: " + bgptest.Write(t, "wrong.toml", "[global.config]\n as = \"x\"\n"): "wrong.toml",
 		// GoBGP tells no best paths of these.
-		"file: " + write(t, "best.toml", global(65001, "127.0.0.1", -1)+
+		"file: " + bgptest.Write(t, "best.toml", bgptest.Global(65001, "127.0.0.1", -1)+
 			"[global.route-selection-options.config]\n disable-best-path-selection = true\n"): "disable-best-path-selection",
-		"file: " + write(t, "server.toml", global(65001, "127.0.0.1", -1)+neighbor("127.0.0.1", "127.0.0.2", 65002, 0, true, true)+
+		"file: " + bgptest.Write(t, "server.toml", bgptest.Global(65001, "127.0.0.1", -1)+bgptest.Neighbor("127.0.0.1", "127.0.0.2", 65002, 0, true, true)+
 			"  [neighbors.route-server.config]\n    route-server-client = true\n"): "route-server-client",
-		"file: " + write(t, "group.toml", global(65001, "127.0.0.1", -1)+
+		"file: " + bgptest.Write(t, "group.toml", bgptest.Global(65001, "127.0.0.1", -1)+
 			"[[peer-groups]]\n[peer-groups.config]\npeer-group-name = \"all\"\n[peer-groups.route-server.config]\nroute-server-client = true\n"): "route-server-client",
 	} {
 		if _, err := New(sourcetest.Options(t, section)); err == nil || !strings.Contains(err.Error(), want) {
@@ -373,7 +376,7 @@ func TestWhatGoBGPRefusesIsRefused(t *testing.T) {
 
 func TestAnUnnumberedPeerMayComeLater(t *testing.T) {
 	for _, name := range []string{"lo", "nonexistent"} {
-		s, err := New(sourcetest.Options(t, "file: "+write(t, "gobgp.toml", global(65001, "127.0.0.1", -1)+
+		s, err := New(sourcetest.Options(t, "file: "+bgptest.Write(t, "gobgp.toml", bgptest.Global(65001, "127.0.0.1", -1)+
 			"[[neighbors]]\n[neighbors.config]\npeer-as = 65002\nneighbor-interface = \""+name+"\"\n")))
 		if err != nil {
 			t.Error(err)

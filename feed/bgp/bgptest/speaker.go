@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package bgp
+// Package bgptest has second BGP speakers for tests: a process of GoBGP each.
+package bgptest
 
 import (
 	"bufio"
 	"context"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"net"
@@ -12,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -26,7 +29,8 @@ import (
 // global in GoBGP is not shared, and it can be killed.
 const speakerFile = "PLANB_FEED_TEST_SPEAKER"
 
-func TestMain(m *testing.M) {
+// Main is a TestMain for tests that start speakers.
+func Main(m *testing.M) {
 	if file := os.Getenv(speakerFile); file != "" {
 		if err := speak(file, os.Stdin); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -37,7 +41,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// speak takes lines: "add PREFIX GATEWAY", "del PREFIX GATEWAY", "start".
+// speak takes lines: "add PREFIX GATEWAY", "del PREFIX GATEWAY", "load FILE", "start". A
+// file has a prefix and a number a line, as tables of routes for tests do.
 func speak(file string, lines io.Reader) error {
 	set, err := bgpconfig.ReadConfigFile(file, "toml")
 	if err != nil {
@@ -56,27 +61,73 @@ func speak(file string, lines io.Reader) error {
 		if fields[0] == "start" {
 			started := *set
 			started.Neighbors = neighbors
-			for i := range started.Neighbors {
-				hurry(&started.Neighbors[i].Timers.Config)
-			}
 			if _, err := bgpconfig.UpdateConfig(context.Background(), gobgp, set, &started); err != nil {
 				return err
 			}
 			continue
 		}
-		if err := announce(gobgp, fields[0] == "del", netip.MustParsePrefix(fields[1]), netip.MustParseAddr(fields[2])); err != nil {
+		if fields[0] == "load" {
+			err = load(gobgp, fields[1])
+		} else {
+			err = announce(gobgp, fields[0] == "del", netip.MustParsePrefix(fields[1]), netip.MustParseAddr(fields[2]), 0)
+		}
+		if err != nil {
 			return err
 		}
 	}
 	select {}
 }
 
-func announce(gobgp *server.BgpServer, withdrawal bool, prefix netip.Prefix, gateway netip.Addr) error {
+// load announces what a file has, with as many sets of attributes as a real table: a path
+// of ASes for each allocation.
+func load(gobgp *server.BgpServer, name string) error {
+	file, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	scanner := bufio.NewScanner(file)
+	for scanner.Scan() {
+		fields := strings.Fields(scanner.Text())
+		prefix := netip.MustParsePrefix(fields[0])
+		hop, err := strconv.ParseUint(fields[1], 10, 8)
+		if err != nil {
+			return err
+		}
+		if err := announce(gobgp, false, prefix, Gateway(prefix, byte(hop)), Origin(prefix)); err != nil {
+			return err
+		}
+	}
+	return scanner.Err()
+}
+
+// Gateway is that of a numbered next hop.
+func Gateway(prefix netip.Prefix, number byte) netip.Addr {
+	if prefix.Addr().Is4() {
+		return netip.AddrFrom4([4]byte{192, 0, 2, number})
+	}
+	return netip.AddrFrom16([16]byte{0: 0x20, 1: 0x01, 2: 0x0d, 3: 0xb8, 4: 0xff, 15: number})
+}
+
+// Origin is an AS for the allocation that a prefix is of: /32 of IPv6, /18 of IPv4.
+func Origin(prefix netip.Prefix) uint32 {
+	b := prefix.Addr().As16()
+	if prefix.Addr().Is4() {
+		return 1<<24 + binary.BigEndian.Uint32(b[12:])>>14
+	}
+	return 1<<25 + binary.BigEndian.Uint32(b[:])>>2
+}
+
+func announce(gobgp *server.BgpServer, withdrawal bool, prefix netip.Prefix, gateway netip.Addr, origin uint32) error {
 	nlri, err := bgp.NewIPAddrPrefix(prefix)
 	if err != nil {
 		return err
 	}
 	attributes := []bgp.PathAttributeInterface{bgp.NewPathAttributeOrigin(0)}
+	if origin != 0 {
+		attributes = append(attributes, bgp.NewPathAttributeAsPath([]bgp.AsPathParamInterface{
+			bgp.NewAs4PathParam(bgp.BGP_ASPATH_ATTR_TYPE_SEQ, []uint32{64500, 64500 + origin%32, origin})}))
+	}
 	family := bgp.RF_IPv4_UC
 	if prefix.Addr().Is6() {
 		family = bgp.RF_IPv6_UC
@@ -105,26 +156,28 @@ func announce(gobgp *server.BgpServer, withdrawal bool, prefix netip.Prefix, gat
 	return err
 }
 
-// remote is a second speaker.
-type remote struct {
+// Speaker is a second speaker.
+type Speaker struct {
 	io.WriteCloser
 	command *exec.Cmd
 }
 
-func (r *remote) say(t testing.TB, lines ...string) {
+// Say gives it lines.
+func (s *Speaker) Say(t testing.TB, lines ...string) {
 	t.Helper()
-	if _, err := io.WriteString(r, strings.Join(lines, "\n")+"\n"); err != nil {
+	if _, err := io.WriteString(s, strings.Join(lines, "\n")+"\n"); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func (r *remote) kill() {
-	r.command.Process.Kill()
-	r.command.Wait()
+// Kill ends it as kill -9 does.
+func (s *Speaker) Kill() {
+	s.command.Process.Kill()
+	s.command.Wait()
 }
 
-// neighbor is the section of one neighbour in a file of GoBGP.
-func neighbor(local, remote string, as, port int, passive, graceful bool) string {
+// Neighbor is the section of one neighbour in a file of GoBGP.
+func Neighbor(local, remote string, as, port int, passive, graceful bool) string {
 	return fmt.Sprintf(`
 [[neighbors]]
   [neighbors.config]
@@ -137,6 +190,9 @@ func neighbor(local, remote string, as, port int, passive, graceful bool) string
   [neighbors.ebgp-multihop.config]
     enabled = true
     multihop-ttl = 2
+  [neighbors.timers.config]
+    connect-retry = 1
+    idle-hold-time-after-reset = 1
   [neighbors.graceful-restart.config]
     enabled = %[6]v
     restart-time = 30
@@ -153,11 +209,13 @@ func neighbor(local, remote string, as, port int, passive, graceful bool) string
 `, remote, as, local, port, passive, graceful)
 }
 
-func global(as int, id string, port int) string {
+// Global is the first section of a file of GoBGP.
+func Global(as int, id string, port int) string {
 	return fmt.Sprintf("[global.config]\n as = %d\n router-id = \"%s\"\n port = %d\n local-address-list = [\"%s\"]\n", as, id, port, id)
 }
 
-func write(t testing.TB, name, content string) string {
+// Write makes a file of its own folder.
+func Write(t testing.TB, name, content string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), name)
 	if err := os.WriteFile(file, []byte(content), 0o644); err != nil {
@@ -166,7 +224,8 @@ func write(t testing.TB, name, content string) string {
 	return file
 }
 
-func freePort(t testing.TB, address string) int {
+// FreePort is one where a listener was just before.
+func FreePort(t testing.TB, address string) int {
 	t.Helper()
 	listener, err := net.Listen("tcp", address+":0")
 	if err != nil {
@@ -176,14 +235,19 @@ func freePort(t testing.TB, address string) int {
 	return listener.Addr().(*net.TCPAddr).Port
 }
 
-// start runs a speaker at an address, of AS 65000 and its last byte, that announces `lines`
+// Start runs a speaker at an address, of AS 65000 and its last byte, that announces `lines`
 // to 127.0.0.1.
-func start(t testing.TB, address string, port int, graceful bool, lines ...string) *remote {
+func Start(t testing.TB, address string, port int, graceful bool, lines ...string) *Speaker {
 	t.Helper()
 	as := 65000 + int(netip.MustParseAddr(address).As4()[3])
-	file := write(t, "speaker.toml", global(as, address, -1)+neighbor(address, "127.0.0.1", 65001, port, false, graceful))
+	return Run(t, Global(as, address, -1)+Neighbor(address, "127.0.0.1", 65001, port, false, graceful), append(lines, "start")...)
+}
+
+// Run runs a speaker of a file of GoBGP. Neighbors start with the line "start".
+func Run(t testing.TB, file string, lines ...string) *Speaker {
+	t.Helper()
 	command := exec.Command(os.Args[0])
-	command.Env = append(os.Environ(), speakerFile+"="+file)
+	command.Env = append(os.Environ(), speakerFile+"="+Write(t, "speaker.toml", file))
 	command.Stderr = os.Stderr
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	in, err := command.StdinPipe()
@@ -193,8 +257,8 @@ func start(t testing.TB, address string, port int, graceful bool, lines ...strin
 	if err := command.Start(); err != nil {
 		t.Fatal(err)
 	}
-	r := &remote{in, command}
-	t.Cleanup(r.kill)
-	r.say(t, append(lines, "start")...)
-	return r
+	s := &Speaker{in, command}
+	t.Cleanup(s.Kill)
+	s.Say(t, lines...)
+	return s
 }

@@ -139,11 +139,19 @@ func (s *speaker) Run(ctx context.Context, sink source.Sink) error {
 	gobgp := server.NewBgpServer(options...)
 	go gobgp.Serve()
 	w := newWatch(s, sink, set)
+	program := ctx
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	// What is said when GoBGP stops is no loss of sessions.
-	defer gobgp.Stop()
-	defer w.stop()
+	defer func() {
+		// What is said when GoBGP stops is no loss of sessions. It withdraws route by route
+		// inside itself: the end of the program does not wait for that.
+		w.stop()
+		if program.Err() == nil {
+			gobgp.Stop()
+		} else {
+			go gobgp.Stop()
+		}
+	}()
 	// One watch: events are in order only within one.
 	err = gobgp.WatchEvent(ctx, server.WatchEventMessageCallbacks{
 		OnBestPath:   func(paths []*apiutil.Path, _ time.Time) { w.best(paths) },

@@ -29,9 +29,10 @@ type watch struct {
 	sink    source.Sink // nil when stopped
 	peers   map[netip.Addr]*peer
 	local   *peer
-	routes  map[netip.Prefix]route
+	routes  map[key]*route
 	changed map[netip.Prefix]*peer // and whose route the sink has, nil for none
 	ways    map[source.NextHop]*source.NextHop
+	alone   map[path]*route // of one path: shared by all prefixes that have it
 	timer   *time.Timer
 	quiet   sync.WaitGroup
 }
@@ -62,19 +63,45 @@ type path struct {
 	way   *source.NextHop
 }
 
-// route has several paths where the configuration says use-multiple-paths.
+// route has several paths where the configuration says use-multiple-paths. It never
+// changes: prefixes share it.
 type route struct {
 	first path
 	more  []path
+	// As the sink takes it: fresh paths only, and the peer of the first of them.
+	told  []source.NextHop
+	owner *peer
+}
+
+// key is a prefix without pointers: the address, its length, and whether it is IPv4.
+type key [18]byte
+
+func keyOf(prefix netip.Prefix) key {
+	k := key{16: byte(prefix.Bits())}
+	if prefix.Addr().Is4() {
+		k[17] = 1
+	}
+	address := prefix.Addr().As16()
+	copy(k[:], address[:])
+	return k
+}
+
+func (k key) prefix() netip.Prefix {
+	address := netip.AddrFrom16([16]byte(k[:16]))
+	if k[17] == 1 {
+		address = address.Unmap()
+	}
+	return netip.PrefixFrom(address, int(k[16]))
 }
 
 func newWatch(s *speaker, sink source.Sink, set *oc.BgpConfigSet) *watch {
 	w := &watch{
 		s: s, sink: sink, multipath: set.Global.UseMultiplePaths.Config.Enabled,
 		peers:   map[netip.Addr]*peer{},
-		routes:  map[netip.Prefix]route{},
+		routes:  map[key]*route{},
 		changed: map[netip.Prefix]*peer{},
 		ways:    map[source.NextHop]*source.NextHop{},
+		alone:   map[path]*route{},
 	}
 	// Routes of GoBGP itself, such as of `gobgp global rib add`, have no end mark and no
 	// peer that could be lost.
@@ -148,16 +175,17 @@ func (w *watch) best(paths []*apiutil.Path) {
 			continue
 		}
 		from := w.peer(p.PeerAddress)
-		old, had := w.routes[prefix]
+		k := keyOf(prefix)
+		old := w.routes[k]
 		if _, ok := w.changed[prefix]; !ok {
 			w.changed[prefix] = nil
-			if had {
-				w.changed[prefix] = old.owner()
+			if old != nil {
+				w.changed[prefix] = old.owner
 			}
 		}
-		all := old.paths(had)
-		if !w.multipath {
-			all = nil
+		var all []path
+		if w.multipath {
+			all = old.paths()
 		}
 		all = slices.DeleteFunc(all, func(other path) bool { return other.peer == from && other.id == p.RemoteID })
 		if !p.Withdrawal {
@@ -168,12 +196,12 @@ func (w *watch) best(paths []*apiutil.Path) {
 			}
 		}
 		if len(all) == 0 {
-			if had {
+			if old != nil {
 				old.first.peer.hold(prefix, old.first)
 			}
-			delete(w.routes, prefix)
+			delete(w.routes, k)
 		} else {
-			w.routes[prefix] = route{all[0], all[1:]}
+			w.routes[k] = w.route(all)
 		}
 	}
 	if w.timer == nil && len(w.changed) > 0 {
@@ -198,31 +226,42 @@ func (p *peer) hold(prefix netip.Prefix, ended path) {
 	}
 }
 
-func (r route) paths(had bool) []path {
-	if !had {
+func (w *watch) route(all []path) *route {
+	if len(all) > 1 {
+		return newRoute(all)
+	}
+	r := w.alone[all[0]]
+	if r == nil {
+		// Those of sessions that ended stay.
+		if len(w.alone) >= 1<<20 {
+			clear(w.alone)
+		}
+		r = newRoute(all)
+		w.alone[all[0]] = r
+	}
+	return r
+}
+
+func newRoute(all []path) *route {
+	// Kept paths count only where there is no other.
+	fresh := slices.DeleteFunc(slices.Clone(all), func(p path) bool { return p.stale })
+	if len(fresh) == 0 {
+		fresh = all
+	}
+	r := &route{first: all[0], more: all[1:], owner: fresh[0].peer}
+	for _, p := range fresh {
+		if !slices.Contains(r.told, *p.way) {
+			r.told = append(r.told, *p.way)
+		}
+	}
+	return r
+}
+
+func (r *route) paths() []path {
+	if r == nil {
 		return nil
 	}
 	return append([]path{r.first}, r.more...)
-}
-
-// fresh are the paths that count: kept ones only where there is no other.
-func (r route) fresh() []path {
-	all := r.paths(true)
-	if len(all) == 1 {
-		return all
-	}
-	fresh := slices.DeleteFunc(slices.Clone(all), func(p path) bool { return p.stale })
-	if len(fresh) == 0 {
-		return all
-	}
-	return fresh
-}
-
-func (r route) owner() *peer {
-	if len(r.more) == 0 {
-		return r.first.peer
-	}
-	return r.fresh()[0].peer
 }
 
 // way is the path as the sink takes it; equal ones are one object. Nil if it says no next
@@ -267,9 +306,8 @@ func (w *watch) flush() {
 	}
 	batches := map[*peer][]source.Route{}
 	for prefix, owner := range w.changed {
-		r, ok := w.routes[prefix]
-		if ok {
-			batches[r.owner()] = append(batches[r.owner()], r.told(prefix))
+		if r := w.routes[keyOf(prefix)]; r != nil {
+			batches[r.owner] = append(batches[r.owner], source.Route{Prefix: prefix, Paths: r.told})
 		} else if owner != nil && !owner.holds(prefix) {
 			batches[owner] = append(batches[owner], source.Route{Prefix: prefix})
 		}
@@ -278,16 +316,6 @@ func (w *watch) flush() {
 	for peer, routes := range batches {
 		w.sink.Apply(peer.session, routes)
 	}
-}
-
-func (r route) told(prefix netip.Prefix) source.Route {
-	var ways []source.NextHop
-	for _, p := range r.fresh() {
-		if !slices.Contains(ways, *p.way) {
-			ways = append(ways, *p.way)
-		}
-	}
-	return source.Route{Prefix: prefix, Paths: ways}
 }
 
 // dropped comes before the ends of the paths that GoBGP itself takes from a peer: the
@@ -433,9 +461,11 @@ func (w *watch) endOfRIB(address netip.Addr, family bgp.Family) {
 // retell tells the routes of a peer that came back, of which GoBGP is silent.
 func (w *watch) retell(p *peer) {
 	if p.again && p.established {
-		for prefix, r := range w.routes {
-			if _, ok := w.changed[prefix]; !ok && r.owner() == p {
-				w.changed[prefix] = p
+		for k, r := range w.routes {
+			if prefix := k.prefix(); r.owner == p {
+				if _, ok := w.changed[prefix]; !ok {
+					w.changed[prefix] = p
+				}
 			}
 		}
 	}
@@ -447,7 +477,7 @@ func (w *watch) complete(p *peer) {
 	w.retell(p)
 	p.again, p.complete = false, true
 	for prefix := range p.held {
-		if _, ok := w.routes[prefix]; !ok {
+		if w.routes[keyOf(prefix)] == nil {
 			w.changed[prefix] = p
 		}
 	}

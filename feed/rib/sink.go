@@ -34,6 +34,7 @@ func (s *Sink) Begin(name string) {
 		session := s.session(name)
 		session.mark++
 		session.fresh = 0
+		session.begun = true
 		session.lost, session.stale = time.Time{}, false
 	})
 }
@@ -93,7 +94,7 @@ func (s *Sink) Apply(name string, routes []source.Route) {
 func (s *Sink) Complete(name string) {
 	s.table.locked(func() {
 		session := s.session(name)
-		session.told = true
+		session.told, session.begun = true, false
 		count := s.table.sweep(session, false)
 		s.from.stats.Swept += uint64(count)
 		s.table.options.Log.Info("a session has told all", "source", s.from.Name, "session", name,
@@ -109,7 +110,7 @@ func (s *Sink) Lost(name string) {
 
 func (s *Sink) lose(name string) {
 	if session := s.session(name); session.lost.IsZero() {
-		session.lost = s.table.options.Now()
+		session.lost, session.begun = s.table.options.Now(), false
 		s.table.options.Log.Warn("a session is lost", "source", s.from.Name, "session", name,
 			"routes", session.routes, "stale_time", s.from.StaleTime.String())
 	}

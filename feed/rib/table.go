@@ -74,6 +74,7 @@ type session struct {
 	routes int
 	fresh  int // of these, with the mark
 	told   bool
+	begun  bool      // and has not told all since
 	lost   time.Time // zero while it lives
 	stale  bool      // lost for too long
 }
@@ -251,6 +252,20 @@ func (t *Table) settle(now time.Time) {
 	}
 	t.options.Log.Info("all sources have told all, or are stale", "told_all", told,
 		"routes", len(t.entries), "withdrawn", count)
+}
+
+// Telling says that a session tells all its routes now.
+func (t *Table) Telling() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, f := range t.sources {
+		for _, s := range f.sessions {
+			if s.begun {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // Tick removes what is stale for too long; call it every second or so.

@@ -273,3 +273,17 @@ func TestTakeKnownAddsNoRoute(t *testing.T) {
 		t.Errorf("%+v", b)
 	}
 }
+
+func TestASessionTellsFromBeginUntilItEndsThat(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	table, sink := newTable(&now)
+	for name, end := range map[string]func(string){"complete": sink.Complete, "lost": sink.Lost, "forgotten": sink.Forget} {
+		sink.Begin(name)
+		if !table.Telling() {
+			t.Errorf("%s: does not tell", name)
+		}
+		if end(name); table.Telling() {
+			t.Errorf("%s: still tells", name)
+		}
+	}
+}

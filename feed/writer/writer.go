@@ -37,6 +37,9 @@ const (
 	answerTimeout = 60 * time.Second
 	firstPause    = 20 * time.Millisecond
 	longestPause  = 5 * time.Second
+	// While a session tells all its routes batches are larger: each costs the server the
+	// compilation of what it touches.
+	tellingDelay = 50 * time.Millisecond
 )
 
 // Options of a Writer.
@@ -45,7 +48,8 @@ type Options struct {
 	Table       string
 	CreateTable bool // if the server has none of the name
 	Routes      *rib.Table
-	// Changes that come within this time go as one batch.
+	// Changes that come within this time go as one batch; within 50 ms while a session
+	// tells all.
 	BatchDelay time.Duration
 	Log        *slog.Logger
 	// Called for each batch that is visible.
@@ -318,7 +322,11 @@ func (s *session) run(ctx context.Context, failed <-chan error) error {
 		case <-answer.C:
 			return fmt.Errorf("no answer to a batch within %s", answerTimeout)
 		case <-w.options.Routes.Wake():
-			schedule(w.options.BatchDelay)
+			delay := w.options.BatchDelay
+			if w.options.Routes.Telling() {
+				delay = max(delay, tellingDelay)
+			}
+			schedule(delay)
 		case <-due.C:
 			scheduled, isDue = false, true
 		case reply := <-s.replies:

@@ -35,10 +35,17 @@ const maxWithdrawDelay = time.Minute
 // the server has before a source could repeat it: a restart is a hole then.
 const minStaleTime = 10 * time.Second
 
+// The heap_mib of a configuration without one, and the most.
+const (
+	leastHeapMiB = 100
+	maxHeapMiB   = 1 << 20
+)
+
 // Kind is a kind of source.
 type Kind struct {
 	New      source.New
 	Distance uint8 // of sources that give none
+	HeapMiB  uint  // of configurations that give none and have a source of the kind
 }
 
 // Config is the file.
@@ -53,7 +60,9 @@ type Config struct {
 	WithdrawDelay  time.Duration `yaml:"withdraw_delay"`
 	StaleTime      time.Duration `yaml:"stale_time"`
 	FirstID        uint32        `yaml:"first_id"`
-	Sources        []Source      `yaml:"sources"`
+	// Up to here the heap grows for less work of the collector.
+	HeapMiB uint     `yaml:"heap_mib"`
+	Sources []Source `yaml:"sources"`
 }
 
 // TLS names files in PEM.
@@ -123,6 +132,10 @@ func Parse(text []byte, kinds map[string]Kind) (*Config, error) {
 	if c.FirstID < 1 || c.FirstID > 1<<31 {
 		return nil, fmt.Errorf("first_id: %d is not in 1..%d", c.FirstID, 1<<31)
 	}
+	if c.HeapMiB > maxHeapMiB {
+		return nil, fmt.Errorf("heap_mib: %d is above %d", c.HeapMiB, maxHeapMiB)
+	}
+	heap := uint(leastHeapMiB)
 	names := map[string]bool{}
 	for i := range c.Sources {
 		s := &c.Sources[i]
@@ -137,6 +150,7 @@ func Parse(text []byte, kinds map[string]Kind) (*Config, error) {
 		}
 		names[s.Name] = true
 		s.kind = kind
+		heap = max(heap, kind.HeapMiB)
 		if s.Distance == nil {
 			s.Distance = &kind.Distance
 		}
@@ -146,6 +160,9 @@ func Parse(text []byte, kinds map[string]Kind) (*Config, error) {
 		if *s.StaleTime < minStaleTime {
 			return nil, fmt.Errorf("sources[%d].stale_time: %s is less than %s", i, *s.StaleTime, minStaleTime)
 		}
+	}
+	if c.HeapMiB == 0 {
+		c.HeapMiB = heap
 	}
 	return c, nil
 }

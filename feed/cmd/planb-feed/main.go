@@ -12,7 +12,6 @@ import (
 	"net"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"syscall"
@@ -27,7 +26,7 @@ import (
 
 // The kinds of sources, with the administrative distances that operators know.
 var kinds = map[string]config.Kind{
-	"bgp":    {New: bgp.New, Distance: 20},
+	"bgp":    {New: bgp.New, Distance: 20, HeapMiB: 350},
 	"file":   {New: file.New, Distance: 1},
 	"fpm":    {New: fpm.New, Distance: 10},
 	"kernel": {New: kernel.New, Distance: 5},
@@ -74,11 +73,7 @@ Kinds of sources: %s. It ends with 2 if the configuration cannot be used.
 		fmt.Printf("%s: %d sources\n", *path, len(c.Sources))
 		return 0
 	}
-	// A full table doubles once while it is loaded; between, memory stays near what is
-	// used. GOGC and GOMEMLIMIT in the environment count instead.
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(50)
-	}
+	tuneHeap(uint64(c.HeapMiB) << 20)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	err = d.Run(ctx, func(address net.Addr) {

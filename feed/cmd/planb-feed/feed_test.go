@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -23,6 +24,7 @@ import (
 
 	planb "planb.dev/lookup/client/go"
 	"planb.dev/lookup/client/go/planbv1"
+	"planb.dev/lookup/feed/bgp/bgptest"
 )
 
 // The test program is planb-feed if this is in its environment: a process to kill.
@@ -30,9 +32,12 @@ const asFeed = "PLANB_TEST_AS_FEED"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asFeed) != "" {
-		os.Exit(run())
+		end := profile()
+		code := run()
+		end()
+		os.Exit(code)
 	}
-	os.Exit(m.Run())
+	bgptest.Main(m)
 }
 
 const patience = 30 * time.Second
@@ -168,21 +173,28 @@ type feed struct {
 	folder  string
 	command *exec.Cmd
 	pages   atomic.Pointer[string]
+	times   sync.Map      // of messages in the log: when the first came
 	logged  chan struct{} // closed at the end of the log
 }
 
 func newFeed(t *testing.T, s *server, sources int, more string) *feed {
 	f := &feed{t: t, folder: t.TempDir()}
-	text := fmt.Sprintf("server: %s\nmetrics_address: 127.0.0.1:0\n%ssources:\n", s.target(), more)
+	text := more + "sources:\n"
 	for i := range sources {
 		text += fmt.Sprintf("  - name: file%d\n    kind: file\n    distance: %d\n    options: {path: %s, poll: 10ms}\n",
 			i, 10+i, f.path(i))
 	}
+	f.configure(s, text)
+	return f
+}
+
+func (f *feed) configure(s *server, text string) {
+	t := f.t
+	text = fmt.Sprintf("server: %s\nmetrics_address: 127.0.0.1:0\n", s.target()) + text
 	if err := os.WriteFile(filepath.Join(f.folder, "feed.yaml"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { f.stop(syscall.SIGKILL) })
-	return f
 }
 
 func (f *feed) path(source int) string {
@@ -224,6 +236,7 @@ func (f *feed) run() {
 			} else if line.Msg == "pages are served" {
 				f.pages.Store(&line.Address)
 			}
+			f.times.LoadOrStore(line.Msg, time.Now())
 		}
 	}()
 }

@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bufio"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"runtime/pprof"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	planb "planb.dev/lookup/client/go"
+	"planb.dev/lookup/feed/bgp/bgptest"
+)
+
+// profile writes a profile of the processor's time of a feed until it ends, if the
+// environment names a file for it.
+func profile() (end func()) {
+	name := os.Getenv("PLANB_FEED_PROFILE")
+	if name == "" {
+		return func() {}
+	}
+	file, err := os.Create(name)
+	if err == nil {
+		err = pprof.StartCPUProfile(file)
+	}
+	if err != nil {
+		panic(err)
+	}
+	return func() {
+		pprof.StopCPUProfile()
+		_ = file.Close()
+	}
+}
+
+// teller is the far side of a source.
+type teller interface {
+	// The source's section of the configuration.
+	section(t *testing.T) string
+	// Begins to tell the tables. Returns when that was, once it is known.
+	begin(t *testing.T, f *feed, tables []string) func() time.Time
+	// Tells changes.
+	change(t *testing.T, changes []change)
+}
+
+type change struct {
+	prefix netip.Prefix
+	hop    byte
+}
+
+// TestMeasure is what measure.sh runs; see there.
+func TestMeasure(t *testing.T) {
+	tables := strings.Fields(os.Getenv("PLANB_FEED_TABLES"))
+	if len(tables) == 0 {
+		t.Skip("skipped: PLANB_FEED_TABLES names no tables")
+	}
+	tellers := map[string]func() teller{
+		"file": func() teller { return &fileTeller{} },
+		"fpm":  func() teller { return &fpmTeller{} },
+		"bgp":  func() teller { return &bgpTeller{} },
+	}
+	fmt.Println("source  routes   visible  processor  server's  memory  p50      p99      load")
+	for _, kind := range strings.Fields(os.Getenv("PLANB_FEED_KINDS")) {
+		measure(t, kind, tellers[kind](), tables)
+	}
+}
+
+func load(t *testing.T) string {
+	text, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Fields(string(text))[0]
+}
+
+// prefixesOf reads tables: a prefix and a number a line.
+func prefixesOf(t *testing.T, tables []string) (prefixes []netip.Prefix, hops []byte) {
+	for _, table := range tables {
+		file, err := os.Open(table)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = file.Close() }()
+		for scanner := bufio.NewScanner(file); scanner.Scan(); {
+			prefix, hop, _ := strings.Cut(scanner.Text(), " ")
+			number, err := strconv.ParseUint(hop, 10, 8)
+			if err != nil {
+				t.Fatal(err)
+			}
+			prefixes, hops = append(prefixes, netip.MustParsePrefix(prefix)), append(hops, byte(number))
+		}
+	}
+	return prefixes, hops
+}
+
+func measure(t *testing.T, kind string, from teller, tables []string) {
+	prefixes, _ := prefixesOf(t, tables)
+	before := load(t)
+	s := startServer(t, "--store=none")
+	f := &feed{t: t, folder: t.TempDir()}
+	f.configure(s, fmt.Sprintf("sources:\n  - {name: measured, kind: %s, options: {%s}}\n", kind, from.section(t)))
+	f.run()
+	client := s.client()
+	eventually(t, "the server is followed", func() bool { return strings.Contains(f.page("/metrics"), "planb_feed_connected 1") })
+	began := from.begin(t, f, tables)
+	visible := func() bool {
+		table, err := client.Table(t.Context())
+		return err == nil && table.VisibleGeneration == table.AcceptedGeneration &&
+			table.RoutesV4+table.RoutesV6 == uint64(len(prefixes))
+	}
+	for end := time.Now().Add(10 * time.Minute); !visible(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("not all routes are visible after ten minutes")
+		}
+	}
+	took := time.Since(began())
+	processor, servers := processorTime(t, f.command.Process), processorTime(t, s.command.Process)
+	p50, p99 := "-", "-"
+	if seconds, _ := strconv.Atoi(os.Getenv("PLANB_FEED_SECONDS")); seconds > 0 && kind != "file" {
+		lags := churn(t, client, from, prefixes, time.Duration(seconds)*time.Second)
+		p50, p99 = lags[len(lags)/2].String(), lags[len(lags)*99/100].String()
+	}
+	fmt.Printf("%-6s  %7d  %6.2fs  %8.2fs  %7.2fs  %4dMB  %-7s  %-7s  %s to %s\n", kind, len(prefixes), took.Seconds(),
+		processor, servers, peakMemory(t, f)>>10, p50, p99, before, load(t))
+	f.stop(unix.SIGTERM)
+	s.stop(unix.SIGKILL)
+}
+
+const (
+	rate = 5000 // changes a second
+	tick = 10 * time.Millisecond
+)
+
+// churn changes random routes, and measures from the change of one of them until a lookup
+// tells it.
+func churn(t *testing.T, client *planb.Client, from teller, prefixes []netip.Prefix, during time.Duration) []time.Duration {
+	random := rand.New(rand.NewPCG(1, 2))
+	probed := netip.MustParsePrefix("3fff:ffff::/32")
+	answer := func() uint32 {
+		answers, err := client.Lookup(t.Context(), []netip.Addr{probed.Addr()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return answers[0]
+	}
+	probes, lags := make(chan time.Time, 1), make(chan time.Duration, 1<<20)
+	last := answer()
+	probing := make(chan struct{})
+	go func() {
+		defer close(probing)
+		for at := range probes {
+			for now := last; now == last; time.Sleep(time.Millisecond) {
+				if now = answer(); now != last {
+					lags <- time.Since(at).Round(100 * time.Microsecond)
+					last = now
+					break
+				}
+			}
+			<-probes // may go on
+		}
+	}()
+	ticks := time.NewTicker(tick)
+	defer ticks.Stop()
+	began, told, hop := time.Now(), 0, byte(0)
+	for time.Since(began) < during {
+		<-ticks.C
+		var changes []change
+		for ; told < int(time.Since(began)*rate/time.Second); told++ {
+			changes = append(changes, change{prefixes[random.IntN(len(prefixes))], byte(1 + random.IntN(64))})
+		}
+		now := time.Now()
+		select {
+		case probes <- now:
+			hop++
+			changes = append(changes, change{probed, 100 + hop%2})
+		default:
+		}
+		from.change(t, changes)
+	}
+	close(probes)
+	<-probing
+	close(lags)
+	var result []time.Duration
+	for lag := range lags {
+		result = append(result, lag)
+	}
+	if len(result) == 0 {
+		t.Fatal("no change was seen")
+	}
+	slices.Sort(result)
+	return result
+}
+
+// processorTime is in seconds.
+func processorTime(t *testing.T, process *os.Process) float64 {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(text), ") ")
+	fields := strings.Fields(rest)
+	user, _ := strconv.Atoi(fields[11])
+	system, _ := strconv.Atoi(fields[12])
+	return float64(user+system) / 100
+}
+
+// peakMemory is in kilobytes.
+func peakMemory(t *testing.T, f *feed) (kilobytes int) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", f.command.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(text), "VmHWM:")
+	kilobytes, _ = strconv.Atoi(strings.Fields(rest)[0])
+	return kilobytes
+}
+
+func since(at time.Time) func() time.Time { return func() time.Time { return at } }
+
+// A file that another one is moved to.
+type fileTeller struct{ path string }
+
+func (f *fileTeller) section(t *testing.T) string {
+	f.path = filepath.Join(t.TempDir(), "routes")
+	return "poll: 10ms, path: " + f.path
+}
+
+func (f *fileTeller) begin(t *testing.T, _ *feed, tables []string) func() time.Time {
+	var text strings.Builder
+	prefixes, hops := prefixesOf(t, tables)
+	for i, prefix := range prefixes {
+		fmt.Fprintf(&text, "%s via %s\n", prefix, bgptest.Gateway(prefix, hops[i]))
+	}
+	if err := os.WriteFile(f.path+".next", []byte(text.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(f.path+".next", f.path); err != nil {
+		t.Fatal(err)
+	}
+	return since(time.Now())
+}
+
+func (f *fileTeller) change(*testing.T, []change) {}
+
+// A connection as zebra's.
+type fpmTeller struct {
+	port       int
+	connection net.Conn
+}
+
+func (f *fpmTeller) section(t *testing.T) string {
+	f.port = bgptest.FreePort(t, "127.0.0.1")
+	return fmt.Sprintf("listen: 127.0.0.1:%d", f.port)
+}
+
+func (f *fpmTeller) begin(t *testing.T, _ *feed, tables []string) func() time.Time {
+	prefixes, hops := prefixesOf(t, tables)
+	all := make([]change, len(prefixes))
+	for i, prefix := range prefixes {
+		all[i] = change{prefix, hops[i]}
+	}
+	connection, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", f.port))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = connection.Close() })
+	f.connection = connection
+	began := time.Now()
+	f.change(t, all)
+	return since(began)
+}
+
+func (f *fpmTeller) change(t *testing.T, changes []change) {
+	writer := bufio.NewWriterSize(f.connection, 1<<16)
+	var frame []byte
+	for _, c := range changes {
+		frame = appendFrame(frame[:0], c.prefix, bgptest.Gateway(c.prefix, c.hop))
+		if _, err := writer.Write(frame); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := writer.Flush(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// appendFrame appends a frame with a route.
+func appendFrame(b []byte, prefix netip.Prefix, gateway netip.Addr) []byte {
+	family := byte(unix.AF_INET6)
+	if prefix.Addr().Is4() {
+		family = unix.AF_INET
+	}
+	attribute := func(kind uint16, data []byte) {
+		b = binary.NativeEndian.AppendUint16(b, uint16(4+len(data)))
+		b = binary.NativeEndian.AppendUint16(b, kind)
+		b = append(b, data...)
+	}
+	start := len(b)
+	b = append(b, 1, 1, 0, 0)
+	b = append(b, make([]byte, unix.NLMSG_HDRLEN)...)
+	b = append(b, family, byte(prefix.Bits()), 0, 0, unix.RT_TABLE_MAIN, unix.RTPROT_BGP, 0, unix.RTN_UNICAST, 0, 0, 0, 0)
+	attribute(unix.RTA_DST, prefix.Addr().AsSlice())
+	attribute(unix.RTA_PRIORITY, []byte{20, 0, 0, 0})
+	attribute(unix.RTA_GATEWAY, gateway.AsSlice())
+	binary.BigEndian.PutUint16(b[start+2:], uint16(len(b)-start))
+	binary.NativeEndian.PutUint32(b[start+4:], uint32(len(b)-start-4))
+	binary.NativeEndian.PutUint16(b[start+8:], unix.RTM_NEWROUTE)
+	return b
+}
+
+// A second GoBGP, whose session is established once it has all routes.
+type bgpTeller struct {
+	port    int
+	speaker *bgptest.Speaker
+}
+
+func (b *bgpTeller) section(t *testing.T) string {
+	b.port = bgptest.FreePort(t, "127.0.0.1")
+	return "file: " + bgptest.Write(t, "gobgp.toml", bgptest.Global(65001, "127.0.0.1", b.port)+
+		bgptest.Neighbor("127.0.0.1", "127.0.0.2", 65002, 0, true, true))
+}
+
+func (b *bgpTeller) begin(t *testing.T, f *feed, tables []string) func() time.Time {
+	var lines []string
+	for _, table := range tables {
+		lines = append(lines, "load "+table)
+	}
+	b.speaker = bgptest.Start(t, "127.0.0.2", b.port, true, lines...)
+	return func() time.Time {
+		up, _ := f.times.Load("Peer Up")
+		return up.(time.Time)
+	}
+}
+
+func (b *bgpTeller) change(t *testing.T, changes []change) {
+	lines := make([]string, len(changes))
+	for i, c := range changes {
+		lines[i] = fmt.Sprintf("add %s %s", c.prefix, bgptest.Gateway(c.prefix, c.hop))
+	}
+	b.speaker.Say(t, lines...)
+}

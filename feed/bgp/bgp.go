@@ -10,14 +10,12 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/netip"
 	"strings"
 	"time"
 
 	"github.com/osrg/gobgp/v4/pkg/apiutil"
 	bgpconfig "github.com/osrg/gobgp/v4/pkg/config"
 	"github.com/osrg/gobgp/v4/pkg/config/oc"
-	"github.com/osrg/gobgp/v4/pkg/packet/bgp"
 	"github.com/osrg/gobgp/v4/pkg/server"
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -167,50 +165,4 @@ func (s *speaker) Run(ctx context.Context, sink source.Sink) error {
 	}
 	<-ctx.Done()
 	return nil
-}
-
-// families are the two whose routes count.
-var families = []bgp.Family{bgp.RF_IPv4_UC, bgp.RF_IPv6_UC}
-
-// gateway is the next hop of a path: that of MP_REACH_NLRI if there is one, beside which
-// NEXT_HOP is of other prefixes. Not valid if there is none.
-func gateway(path *apiutil.Path) (result netip.Addr) {
-	for _, attribute := range path.Attrs {
-		switch attribute := attribute.(type) {
-		case *bgp.PathAttributeMpReachNLRI:
-			if attribute.Nexthop.IsUnspecified() && attribute.LinkLocalNexthop.IsValid() {
-				return attribute.LinkLocalNexthop
-			}
-			return attribute.Nexthop.Unmap()
-		case *bgp.PathAttributeNextHop:
-			result = attribute.Value
-		}
-	}
-	return result
-}
-
-// prefix is that of a path of the two families; false for others.
-func prefix(path *apiutil.Path) (netip.Prefix, bool) {
-	nlri, ok := path.Nlri.(*bgp.IPAddrPrefix)
-	if !ok || path.Family != bgp.RF_IPv4_UC && path.Family != bgp.RF_IPv6_UC {
-		return netip.Prefix{}, false
-	}
-	return nlri.Prefix.Masked(), true
-}
-
-// isStale says that the peer is away and the path only kept.
-func isStale(path *apiutil.Path) bool {
-	if path.Stale {
-		return true
-	}
-	for _, attribute := range path.Attrs {
-		if communities, ok := attribute.(*bgp.PathAttributeCommunities); ok {
-			for _, community := range communities.Value {
-				if community == uint32(bgp.COMMUNITY_LLGR_STALE) {
-					return true
-				}
-			}
-		}
-	}
-	return false
 }

@@ -15,6 +15,7 @@ import (
 
 	"planb.dev/lookup/client/go/planbv1"
 	"planb.dev/lookup/feed/bgp/bgptest"
+	"planb.dev/lookup/feed/bgproute"
 	"planb.dev/lookup/feed/rib"
 	"planb.dev/lookup/feed/source/sourcetest"
 )
@@ -304,7 +305,7 @@ func serverWith(t *testing.T, count int) *rib.Table {
 		Log: sourcetest.Options(t, "").Log})
 	table.Disconnect()
 	for _, path := range announcements(count, false) {
-		prefix, _ := prefix(path)
+		prefix, _ := bgproute.Prefix(path.Family, path.Nlri)
 		if err := table.ListRoutes([]*planbv1.Route{{NextHopId: 7, Prefix: &planbv1.Prefix{
 			Address: prefix.Addr().AsSlice(), Length: uint32(prefix.Bits())}}}); err != nil {
 			t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 	"github.com/osrg/gobgp/v4/pkg/config/oc"
 	"github.com/osrg/gobgp/v4/pkg/packet/bgp"
 
+	"planb.dev/lookup/feed/bgproute"
 	"planb.dev/lookup/feed/source"
 )
 
@@ -29,9 +30,9 @@ type watch struct {
 	sink    source.Sink // nil when stopped
 	peers   map[netip.Addr]*peer
 	local   *peer
-	routes  map[key]*route
+	routes  map[bgproute.Key]*route
 	changed map[netip.Prefix]*peer // and whose route the sink has, nil for none
-	ways    map[source.NextHop]*source.NextHop
+	ways    bgproute.Ways
 	alone   map[path]*route // of one path: shared by all prefixes that have it
 	timer   *time.Timer
 	quiet   sync.WaitGroup
@@ -73,34 +74,13 @@ type route struct {
 	owner *peer
 }
 
-// key is a prefix without pointers: the address, its length, and whether it is IPv4.
-type key [18]byte
-
-func keyOf(prefix netip.Prefix) key {
-	k := key{16: byte(prefix.Bits())}
-	if prefix.Addr().Is4() {
-		k[17] = 1
-	}
-	address := prefix.Addr().As16()
-	copy(k[:], address[:])
-	return k
-}
-
-func (k key) prefix() netip.Prefix {
-	address := netip.AddrFrom16([16]byte(k[:16]))
-	if k[17] == 1 {
-		address = address.Unmap()
-	}
-	return netip.PrefixFrom(address, int(k[16]))
-}
-
 func newWatch(s *speaker, sink source.Sink, set *oc.BgpConfigSet) *watch {
 	w := &watch{
 		s: s, sink: sink, multipath: set.Global.UseMultiplePaths.Config.Enabled,
 		peers:   map[netip.Addr]*peer{},
-		routes:  map[key]*route{},
+		routes:  map[bgproute.Key]*route{},
 		changed: map[netip.Prefix]*peer{},
-		ways:    map[source.NextHop]*source.NextHop{},
+		ways:    bgproute.Ways{},
 		alone:   map[path]*route{},
 	}
 	// Routes of GoBGP itself, such as of `gobgp global rib add`, have no end mark and no
@@ -170,12 +150,12 @@ func (w *watch) best(paths []*apiutil.Path) {
 		return
 	}
 	for _, p := range paths {
-		prefix, ok := prefix(p)
+		prefix, ok := bgproute.Prefix(p.Family, p.Nlri)
 		if !ok {
 			continue
 		}
 		from := w.peer(p.PeerAddress)
-		k := keyOf(prefix)
+		k := bgproute.KeyOf(prefix)
 		old := w.routes[k]
 		if _, ok := w.changed[prefix]; !ok {
 			w.changed[prefix] = nil
@@ -190,7 +170,7 @@ func (w *watch) best(paths []*apiutil.Path) {
 		all = slices.DeleteFunc(all, func(other path) bool { return other.peer == from && other.id == p.RemoteID })
 		if !p.Withdrawal {
 			if way := w.way(p, from); way != nil {
-				all = append(all, path{from, p.RemoteID, from.round, isStale(p), way})
+				all = append(all, path{from, p.RemoteID, from.round, p.Stale || bgproute.IsLongStale(p.Attrs), way})
 			} else {
 				w.s.nowhere.Inc()
 			}
@@ -267,7 +247,7 @@ func (r *route) paths() []path {
 // way is the path as the sink takes it; equal ones are one object. Nil if it says no next
 // hop and is not of GoBGP itself.
 func (w *watch) way(p *apiutil.Path, from *peer) *source.NextHop {
-	address := gateway(p)
+	address := bgproute.Gateway(p.Attrs)
 	if !address.IsValid() || address.IsUnspecified() {
 		address = netip.Addr{}
 		if from != w.local {
@@ -284,15 +264,7 @@ func (w *watch) way(p *apiutil.Path, from *peer) *source.NextHop {
 	if way.Gateway == (netip.Addr{}) {
 		way.Label = "local"
 	}
-	if known := w.ways[way]; known != nil {
-		return known
-	}
-	// Of a full table they are some thousands; gateways that are gone stay.
-	if len(w.ways) >= 1<<20 {
-		clear(w.ways)
-	}
-	w.ways[way] = &way
-	return &way
+	return w.ways.Of(way)
 }
 
 // flush tells what changed.
@@ -306,7 +278,7 @@ func (w *watch) flush() {
 	}
 	batches := map[*peer][]source.Route{}
 	for prefix, owner := range w.changed {
-		if r := w.routes[keyOf(prefix)]; r != nil {
+		if r := w.routes[bgproute.KeyOf(prefix)]; r != nil {
 			batches[r.owner] = append(batches[r.owner], source.Route{Prefix: prefix, Paths: r.told})
 		} else if owner != nil && !owner.holds(prefix) {
 			batches[owner] = append(batches[owner], source.Route{Prefix: prefix})
@@ -373,7 +345,7 @@ func (w *watch) peerEvent(event *apiutil.WatchEventMessage_PeerEvent) {
 	if p.zone == "" {
 		p.zone = zone(event.Peer.Conf.NeighborInterface, state.NeighborAddress)
 	}
-	p.pending = negotiated(state.LocalCap, state.RemoteCap)
+	p.pending = bgproute.Negotiated(state.LocalCap, state.RemoteCap)
 	w.sink.Begin(p.session)
 	if len(p.pending) == 0 || !sendsEndOfRIB(state.RemoteCap) {
 		p.pending = nil
@@ -462,7 +434,7 @@ func (w *watch) endOfRIB(address netip.Addr, family bgp.Family) {
 func (w *watch) retell(p *peer) {
 	if p.again && p.established {
 		for k, r := range w.routes {
-			if prefix := k.prefix(); r.owner == p {
+			if prefix := k.Prefix(); r.owner == p {
 				if _, ok := w.changed[prefix]; !ok {
 					w.changed[prefix] = p
 				}
@@ -477,36 +449,13 @@ func (w *watch) complete(p *peer) {
 	w.retell(p)
 	p.again, p.complete = false, true
 	for prefix := range p.held {
-		if w.routes[keyOf(prefix)] == nil {
+		if w.routes[bgproute.KeyOf(prefix)] == nil {
 			w.changed[prefix] = p
 		}
 	}
 	p.held = nil
 	w.flush()
 	w.sink.Complete(p.session)
-}
-
-// negotiated are the families that both sides announce.
-func negotiated(local, remote []bgp.ParameterCapabilityInterface) []bgp.Family {
-	has := func(capabilities []bgp.ParameterCapabilityInterface, family bgp.Family) bool {
-		any := false
-		for _, c := range capabilities {
-			if c, ok := c.(*bgp.CapMultiProtocol); ok {
-				any = true
-				if c.CapValue == family {
-					return true
-				}
-			}
-		}
-		return !any && family == bgp.RF_IPv4_UC // a speaker without the capability
-	}
-	var result []bgp.Family
-	for _, family := range families {
-		if has(local, family) && has(remote, family) {
-			result = append(result, family)
-		}
-	}
-	return result
 }
 
 func sendsEndOfRIB(remote []bgp.ParameterCapabilityInterface) bool {

@@ -239,8 +239,25 @@ func FreePort(t testing.TB, address string) int {
 // to 127.0.0.1.
 func Start(t testing.TB, address string, port int, graceful bool, lines ...string) *Speaker {
 	t.Helper()
-	as := 65000 + int(netip.MustParseAddr(address).As4()[3])
-	return Run(t, Global(as, address, -1)+Neighbor(address, "127.0.0.1", 65001, port, false, graceful), append(lines, "start")...)
+	return start(t, address, "127.0.0.1", 65001, port, graceful, lines)
+}
+
+// StartTo is Start for a speaker at another address, of AS 65001 if that is of 127.0.1.0/24
+// and of 65000 and its last byte otherwise.
+func StartTo(t testing.TB, address, to string, port int, lines ...string) *Speaker {
+	t.Helper()
+	as := 65001
+	if !strings.HasPrefix(to, "127.0.1.") {
+		as = number(to)
+	}
+	return start(t, address, to, as, port, true, lines)
+}
+
+func number(address string) int { return 65000 + int(netip.MustParseAddr(address).As4()[3]) }
+
+func start(t testing.TB, address, to string, as, port int, graceful bool, lines []string) *Speaker {
+	t.Helper()
+	return Run(t, Global(number(address), address, -1)+Neighbor(address, to, as, port, false, graceful), append(lines, "start")...)
 }
 
 // Run runs a speaker of a file of GoBGP. Neighbors start with the line "start".
@@ -249,6 +266,7 @@ func Run(t testing.TB, file string, lines ...string) *Speaker {
 	command := exec.Command(os.Args[0])
 	command.Env = append(os.Environ(), speakerFile+"="+Write(t, "speaker.toml", file))
 	command.Stderr = os.Stderr
+	command.Stdout = os.Stderr
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	in, err := command.StdinPipe()
 	if err != nil {

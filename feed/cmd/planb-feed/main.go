@@ -17,6 +17,7 @@ import (
 	"syscall"
 
 	"planb.dev/lookup/feed/bgp"
+	"planb.dev/lookup/feed/bmp"
 	"planb.dev/lookup/feed/config"
 	"planb.dev/lookup/feed/daemon"
 	"planb.dev/lookup/feed/file"
@@ -27,6 +28,7 @@ import (
 // The kinds of sources, with the administrative distances that operators know.
 var kinds = map[string]config.Kind{
 	"bgp":    {New: bgp.New, Distance: 20, HeapMiB: 350},
+	"bmp":    {New: bmp.New, Distance: 20},
 	"file":   {New: file.New, Distance: 1},
 	"fpm":    {New: fpm.New, Distance: 10},
 	"kernel": {New: kernel.New, Distance: 5},

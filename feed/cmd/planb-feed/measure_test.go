@@ -18,6 +18,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/osrg/gobgp/v4/pkg/packet/bgp"
+	"github.com/osrg/gobgp/v4/pkg/packet/bmp"
 	"golang.org/x/sys/unix"
 
 	planb "planb.dev/lookup/client/go"
@@ -69,6 +71,7 @@ func TestMeasure(t *testing.T) {
 		"file": func() teller { return &fileTeller{} },
 		"fpm":  func() teller { return &fpmTeller{} },
 		"bgp":  func() teller { return &bgpTeller{} },
+		"bmp":  func() teller { return &bmpTeller{} },
 	}
 	fmt.Println("source  routes   visible  processor  server's  memory  p50      p99      load")
 	for _, kind := range strings.Fields(os.Getenv("PLANB_FEED_KINDS")) {
@@ -253,11 +256,50 @@ func (f *fileTeller) begin(t *testing.T, _ *feed, tables []string) func() time.T
 
 func (f *fileTeller) change(*testing.T, []change) {}
 
-// A connection as zebra's.
-type fpmTeller struct {
+// A connection on which changes are told.
+type wire struct {
 	port       int
 	connection net.Conn
+	encode     func(b []byte, prefix netip.Prefix, gateway netip.Addr) []byte
 }
+
+// start says hello, and tells the tables.
+func (w *wire) start(t *testing.T, hello []byte, tables []string) func() time.Time {
+	prefixes, hops := prefixesOf(t, tables)
+	all := make([]change, len(prefixes))
+	for i, prefix := range prefixes {
+		all[i] = change{prefix, hops[i]}
+	}
+	connection, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", w.port))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = connection.Close() })
+	w.connection = connection
+	began := time.Now()
+	if _, err := connection.Write(hello); err != nil {
+		t.Fatal(err)
+	}
+	w.change(t, all)
+	return since(began)
+}
+
+func (w *wire) change(t *testing.T, changes []change) {
+	writer := bufio.NewWriterSize(w.connection, 1<<16)
+	var message []byte
+	for _, c := range changes {
+		message = w.encode(message[:0], c.prefix, bgptest.Gateway(c.prefix, c.hop))
+		if _, err := writer.Write(message); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := writer.Flush(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A connection as zebra's.
+type fpmTeller struct{ wire }
 
 func (f *fpmTeller) section(t *testing.T) string {
 	f.port = bgptest.FreePort(t, "127.0.0.1")
@@ -265,34 +307,8 @@ func (f *fpmTeller) section(t *testing.T) string {
 }
 
 func (f *fpmTeller) begin(t *testing.T, _ *feed, tables []string) func() time.Time {
-	prefixes, hops := prefixesOf(t, tables)
-	all := make([]change, len(prefixes))
-	for i, prefix := range prefixes {
-		all[i] = change{prefix, hops[i]}
-	}
-	connection, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", f.port))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = connection.Close() })
-	f.connection = connection
-	began := time.Now()
-	f.change(t, all)
-	return since(began)
-}
-
-func (f *fpmTeller) change(t *testing.T, changes []change) {
-	writer := bufio.NewWriterSize(f.connection, 1<<16)
-	var frame []byte
-	for _, c := range changes {
-		frame = appendFrame(frame[:0], c.prefix, bgptest.Gateway(c.prefix, c.hop))
-		if _, err := writer.Write(frame); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := writer.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	f.encode = appendFrame
+	return f.start(t, nil, tables)
 }
 
 // appendFrame appends a frame with a route.
@@ -349,4 +365,48 @@ func (b *bgpTeller) change(t *testing.T, changes []change) {
 		lines[i] = fmt.Sprintf("add %s %s", c.prefix, bgptest.Gateway(c.prefix, c.hop))
 	}
 	b.speaker.Say(t, lines...)
+}
+
+// A connection of a router that tells its Loc-RIB as GoBGP does: a message each route.
+type bmpTeller struct{ wire }
+
+func (b *bmpTeller) section(t *testing.T) string {
+	b.port = bgptest.FreePort(t, "127.0.0.1")
+	return fmt.Sprintf("listen: '127.0.0.1:%d', routers: [127.0.0.1]", b.port)
+}
+
+func (b *bmpTeller) begin(t *testing.T, _ *feed, tables []string) func() time.Time {
+	id := netip.MustParseAddr("192.0.2.1")
+	header := *bmp.NewBMPPeerHeader(bmp.BMP_PEER_TYPE_LOCAL_RIB, 0, 0, netip.Addr{}, 65001, id, 0)
+	open, err := bgp.NewBGPOpenMessage(65001, 90, id, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	serialize := func(message *bmp.BMPMessage) []byte {
+		bytes, err := message.Serialize()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return bytes
+	}
+	b.encode = func(to []byte, prefix netip.Prefix, gateway netip.Addr) []byte {
+		family := bgp.RF_IPv6_UC
+		if prefix.Addr().Is4() {
+			family = bgp.RF_IPv4_UC
+		}
+		nlri, err := bgp.NewIPAddrPrefix(prefix)
+		if err != nil {
+			t.Fatal(err)
+		}
+		reach, err := bgp.NewPathAttributeMpReachNLRI(family, []bgp.PathNLRI{{NLRI: nlri}}, gateway)
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := bgp.NewPathAttributeAsPath([]bgp.AsPathParamInterface{
+			bgp.NewAs4PathParam(bgp.BGP_ASPATH_ATTR_TYPE_SEQ, []uint32{64500, bgptest.Origin(prefix)})})
+		return append(to, serialize(bmp.NewBMPRouteMonitoring(header, bgp.NewBGPUpdateMessage(nil,
+			[]bgp.PathAttributeInterface{bgp.NewPathAttributeOrigin(0), path, reach}, nil)))...)
+	}
+	return b.start(t, append(serialize(bmp.NewBMPInitiation(nil)),
+		serialize(bmp.NewBMPPeerUpNotification(header, netip.IPv4Unspecified(), 0, 0, open, open))...), tables)
 }

@@ -107,9 +107,14 @@ func (f *FRR) Start(daemon, config string, more ...string) (kill func()) {
 			return err == nil
 		})
 	}
-	return Start(f.t, append([]string{filepath.Join(frrFolder, daemon), "-f", file, "-P", "0",
+	kill = Start(f.t, append([]string{filepath.Join(frrFolder, daemon), "-f", file, "-P", "0",
 		"-z", socket, "-i", filepath.Join(f.folder, daemon+".pid"),
 		"--vty_socket", f.folder}, more...)...)
+	Within(f.t, 10*time.Second, daemon+" takes commands", func() bool {
+		_, err := os.Stat(filepath.Join(f.folder, daemon+".vty"))
+		return err == nil
+	})
+	return kill
 }
 
 // Vtysh runs commands of a daemon.

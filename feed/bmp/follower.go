@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bmp
+
+import (
+	"errors"
+	"net/netip"
+
+	"github.com/osrg/gobgp/v4/pkg/packet/bgp"
+	"github.com/osrg/gobgp/v4/pkg/packet/bmp"
+
+	"planb.dev/lookup/feed/bgproute"
+	"planb.dev/lookup/feed/source"
+)
+
+// follower takes the messages of one connection.
+type follower struct {
+	s         *station
+	t         *table
+	router    netip.Addr
+	peers     map[peerKey]*peer
+	malformed string // the last error
+}
+
+// peerKey is what a router calls a peer within a connection. Less would not do: the
+// address of a Loc-RIB is always 0, VRFs have the same addresses, and a peer may come
+// back as another before its end is told.
+type peerKey struct {
+	kind          uint8
+	distinguisher uint64
+	address       netip.Addr
+	as            uint32
+	id            netip.Addr
+}
+
+func keyOf(h *bmp.BMPPeerHeader) peerKey {
+	return peerKey{h.PeerType, h.PeerDistinguisher, h.PeerAddress, h.PeerAS, h.PeerBGPID}
+}
+
+var errTerminated = errors.New("the router ends it")
+
+// take takes a message. An error ends the connection.
+func (f *follower) take(data []byte) error {
+	f.s.messages.Inc()
+	message, err := bmp.ParseBMPMessageWithOptions(data, func(h bmp.BMPPeerHeader) []*bgp.MarshallingOption {
+		if p := f.peers[keyOf(&h)]; p != nil {
+			return []*bgp.MarshallingOption{{AddPath: p.addPath, Use2ByteAS: h.PeerType != bmp.BMP_PEER_TYPE_LOCAL_RIB &&
+				h.Flags&bmp.BMP_PEER_FLAG_TWO_AS != 0, ExtendedMessage: true}}
+		}
+		return nil
+	})
+	// A message that failed may be there in part. Only routes have errors that leave some.
+	if message == nil || err != nil && message.Header.Type != bmp.BMP_MSG_ROUTE_MONITORING {
+		f.passOver(err)
+		return nil
+	}
+	switch body := message.Body.(type) {
+	case *bmp.BMPTermination:
+		return errTerminated
+	case *bmp.BMPPeerUpNotification:
+		f.peerUp(&message.PeerHeader, body)
+	case *bmp.BMPPeerDownNotification:
+		// Of that peer only.
+		if p := f.peers[keyOf(&message.PeerHeader)]; p != nil {
+			delete(f.peers, keyOf(&message.PeerHeader))
+			f.t.lose(p)
+		}
+	case *bmp.BMPRouteMonitoring:
+		p := f.peers[keyOf(&message.PeerHeader)]
+		if p == nil || !f.s.isOfRIB(&message.PeerHeader) {
+			f.s.ignored.Inc()
+			return nil
+		}
+		f.update(p, body.BGPUpdate, err)
+	}
+	return nil
+}
+
+func (f *follower) passOver(err error) {
+	f.s.malformed.Inc()
+	if err.Error() != f.malformed {
+		f.malformed = err.Error()
+		f.s.Log.Warn("a message of a router is passed over", "router", f.router.String(), "error", err)
+	}
+}
+
+// lose ends all peers.
+func (f *follower) lose() {
+	var peers []*peer
+	for _, p := range f.peers {
+		peers = append(peers, p)
+	}
+	clear(f.peers)
+	f.t.lose(peers...)
+}
+
+func (f *follower) peerUp(header *bmp.BMPPeerHeader, body *bmp.BMPPeerUpNotification) {
+	session, rank, counts := f.s.session(f.router, header)
+	sent, ok := body.SentOpenMsg.Body.(*bgp.BGPOpen)
+	received, too := body.ReceivedOpenMsg.Body.(*bgp.BGPOpen)
+	if !counts {
+		f.s.ignored.Inc()
+		return
+	} else if !ok || !too {
+		f.passOver(errors.New("a peer is up without two messages OPEN"))
+		return
+	}
+	// The one that had the session before, maybe by another key.
+	for key, p := range f.peers {
+		if p.session == session {
+			delete(f.peers, key)
+			f.t.lose(p)
+		}
+	}
+	local, remote := capabilities(sent), capabilities(received)
+	p := &peer{session: session, rank: rank, addPath: map[bgp.Family]bgp.BGPAddPathMode{}}
+	isLocRIB := header.PeerType == bmp.BMP_PEER_TYPE_LOCAL_RIB
+	for _, family := range bgproute.Families {
+		mine, others := addPath(local, family), addPath(remote, family)
+		// The router takes numbered paths that its peer sends. A Loc-RIB has two OPENs that
+		// the router made up to say so.
+		if mine&bgp.BGP_ADD_PATH_RECEIVE != 0 && others&bgp.BGP_ADD_PATH_SEND != 0 || isLocRIB && mine != 0 && others != 0 {
+			p.addPath[family] = bgp.BGP_ADD_PATH_RECEIVE
+		}
+	}
+	p.multipath = f.s.Multipath || !isLocRIB
+	p.pending = bgproute.Negotiated(local, remote)
+	if isLocRIB && !namesFamilies(local) {
+		p.pending = append([]bgp.Family(nil), bgproute.Families...)
+	}
+	f.peers[keyOf(header)] = p
+	f.t.begin(p)
+}
+
+func capabilities(open *bgp.BGPOpen) (result []bgp.ParameterCapabilityInterface) {
+	for _, parameter := range open.OptParams {
+		if c, ok := parameter.(*bgp.OptionParameterCapability); ok {
+			result = append(result, c.Capability...)
+		}
+	}
+	return result
+}
+
+func namesFamilies(capabilities []bgp.ParameterCapabilityInterface) bool {
+	for _, c := range capabilities {
+		if _, ok := c.(*bgp.CapMultiProtocol); ok {
+			return true
+		}
+	}
+	return false
+}
+
+func addPath(capabilities []bgp.ParameterCapabilityInterface, family bgp.Family) (mode bgp.BGPAddPathMode) {
+	for _, c := range capabilities {
+		if c, ok := c.(*bgp.CapAddPath); ok {
+			for _, tuple := range c.Tuples {
+				if tuple.Family == family {
+					mode |= tuple.Mode
+				}
+			}
+		}
+	}
+	return mode
+}
+
+// update takes routes. By RFC 7606 an error of an attribute is that of the attribute, or
+// withdraws the routes.
+func (f *follower) update(p *peer, message *bgp.BGPMessage, failed error) {
+	withdraw := false
+	if failed != nil {
+		f.passOver(failed)
+		var known *bgp.MessageError
+		if message == nil || !errors.As(failed, &known) {
+			return
+		}
+		switch known.ErrorHandling {
+		case bgp.ERROR_HANDLING_ATTRIBUTE_DISCARD:
+		case bgp.ERROR_HANDLING_TREAT_AS_WITHDRAW:
+			withdraw = true
+		default:
+			return
+		}
+	}
+	update, ok := message.Body.(*bgp.BGPUpdate)
+	if !ok {
+		f.passOver(errors.New("routes that are no message UPDATE"))
+		return
+	}
+	if end, family := update.IsEndOfRib(); end {
+		if failed == nil {
+			f.t.endOfRIB(p, family)
+		}
+		return
+	}
+	var way *source.NextHop
+	gateway := bgproute.Gateway(update.PathAttributes)
+	if gateway.IsValid() && !gateway.IsUnspecified() {
+		way = &source.NextHop{Gateway: gateway}
+	} else if f.s.RIB == locRIB {
+		way = &source.NextHop{Label: "local"} // the router's own
+	}
+	if withdraw {
+		way = nil
+	}
+	f.t.mu.Lock()
+	defer f.t.mu.Unlock()
+	stale := bgproute.IsLongStale(update.PathAttributes)
+	announce := func(family bgp.Family, nlris []bgp.PathNLRI) {
+		if way == nil && !withdraw {
+			f.s.nowhere.Add(float64(len(nlris)))
+		}
+		f.t.change(p, family, nlris, way, stale)
+	}
+	f.t.change(p, bgp.RF_IPv4_UC, update.WithdrawnRoutes, nil, false)
+	announce(bgp.RF_IPv4_UC, update.NLRI)
+	for _, attribute := range update.PathAttributes {
+		switch attribute := attribute.(type) {
+		case *bgp.PathAttributeMpUnreachNLRI:
+			f.t.change(p, bgp.NewFamily(attribute.AFI, attribute.SAFI), attribute.Value, nil, false)
+		case *bgp.PathAttributeMpReachNLRI:
+			announce(bgp.NewFamily(attribute.AFI, attribute.SAFI), attribute.Value)
+		}
+	}
+	f.t.flushIfLarge()
+}

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bmp
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+
+	"github.com/osrg/gobgp/v4/pkg/packet/bgp"
+
+	"planb.dev/lookup/feed/bgproute"
+	"planb.dev/lookup/feed/source"
+)
+
+// table has the paths of all peers that are up, and tells a sink the best. What a peer
+// that is down has told, the sink keeps.
+type table struct {
+	s    *station
+	sink source.Sink
+
+	mu      sync.Mutex
+	routes  map[bgproute.Key]*route
+	changed map[bgproute.Key]*peer // and whose route the sink has, nil for none
+	ways    bgproute.Ways
+	alone   map[path]*route // of one path: shared by all prefixes that have it
+	quiet   sync.WaitGroup
+}
+
+// peer is a session of the sink.
+type peer struct {
+	session   string
+	rank      int // the lowest counts
+	addPath   map[bgp.Family]bgp.BGPAddPathMode
+	multipath bool
+	pending   []bgp.Family // whose End-of-RIB did not come
+	complete  bool
+	done      chan struct{} // ends awaitQuiet; nil if it does not run
+}
+
+type path struct {
+	peer  *peer
+	id    uint32
+	stale bool
+	way   *source.NextHop
+}
+
+// route has the paths of a prefix, of the best peer first. It never changes: prefixes
+// share it.
+type route struct {
+	paths []path
+	told  []source.NextHop
+}
+
+func (r *route) owner() *peer { return r.paths[0].peer }
+
+func newTable(s *station, sink source.Sink) *table {
+	t := &table{s: s, sink: sink, routes: map[bgproute.Key]*route{}, changed: map[bgproute.Key]*peer{},
+		ways: bgproute.Ways{}, alone: map[path]*route{}}
+	// Nothing is withdrawn before all that the configuration names have told all.
+	for _, router := range s.Routers {
+		if s.RIB == locRIB {
+			sink.Lost(router.String())
+		}
+		for _, peer := range s.Peers {
+			sink.Lost(peerSession(router, peer))
+		}
+	}
+	return t
+}
+
+// change announces paths that go a way, or withdraws them. REQUIRES: mu is held.
+func (t *table) change(p *peer, family bgp.Family, nlris []bgp.PathNLRI, way *source.NextHop, stale bool) {
+	if way != nil {
+		way = t.ways.Of(*way)
+	}
+	for _, nlri := range nlris {
+		prefix, ok := bgproute.Prefix(family, nlri.NLRI)
+		if !ok {
+			continue
+		}
+		k := bgproute.KeyOf(prefix)
+		old := t.routes[k]
+		t.touch(k, old)
+		var all []path
+		if old != nil {
+			all = slices.DeleteFunc(slices.Clone(old.paths), func(o path) bool {
+				return o.peer == p && (o.id == nlri.ID || way != nil && !p.multipath)
+			})
+		}
+		if way != nil {
+			all = append(all, path{p, nlri.ID, stale, way})
+		}
+		t.put(k, all)
+	}
+}
+
+// touch notes that a route changes.
+func (t *table) touch(k bgproute.Key, old *route) {
+	if _, ok := t.changed[k]; !ok {
+		t.changed[k] = nil
+		if old != nil {
+			t.changed[k] = old.owner()
+		}
+	}
+}
+
+func (t *table) put(k bgproute.Key, all []path) {
+	switch len(all) {
+	case 0:
+		delete(t.routes, k)
+		return
+	case 1:
+		if known := t.alone[all[0]]; known != nil {
+			t.routes[k] = known
+			return
+		}
+	}
+	slices.SortStableFunc(all, func(a, b path) int { return cmp.Compare(a.peer.rank, b.peer.rank) })
+	r := &route{paths: all}
+	best := slices.DeleteFunc(slices.Clone(all), func(p path) bool { return p.peer != r.owner() })
+	// Paths that are only kept do not stand beside fresh ones.
+	if fresh := slices.DeleteFunc(slices.Clone(best), func(p path) bool { return p.stale }); len(fresh) > 0 {
+		best = fresh
+	}
+	for _, p := range best {
+		if !slices.Contains(r.told, *p.way) {
+			r.told = append(r.told, *p.way)
+		}
+	}
+	if len(all) == 1 {
+		if len(t.alone) >= 1<<20 {
+			clear(t.alone)
+		}
+		t.alone[all[0]] = r
+	}
+	t.routes[k] = r
+}
+
+// The most routes in one call of the sink: it is locked for as long.
+const maxTold = 4096
+
+func (t *table) flushIfLarge() {
+	if len(t.changed) >= maxTold {
+		t.flush()
+	}
+}
+
+// tell tells what changed.
+func (t *table) tell() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.flush()
+}
+
+func (t *table) flush() {
+	batches := map[*peer][]source.Route{}
+	for k, owner := range t.changed {
+		if r := t.routes[k]; r != nil {
+			batches[r.owner()] = append(batches[r.owner()], source.Route{Prefix: k.Prefix(), Paths: r.told})
+		} else if owner != nil {
+			batches[owner] = append(batches[owner], source.Route{Prefix: k.Prefix()})
+		}
+	}
+	clear(t.changed)
+	for p, routes := range batches {
+		for some := range slices.Chunk(routes, maxTold) {
+			t.sink.Apply(p.session, some)
+		}
+	}
+}
+
+func (t *table) begin(p *peer) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.s.up.Inc()
+	t.sink.Begin(p.session)
+	t.awaitQuiet(p, source.Quiet{After: t.s.Quiet})
+}
+
+// lose ends peers. What only they had stays in the sink for a while; for the rest the
+// next one counts.
+func (t *table) lose(peers ...*peer) {
+	if len(peers) == 0 {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.flush()
+	for _, p := range peers {
+		p.end()
+		t.s.up.Dec()
+		t.sink.Lost(p.session)
+	}
+	clear(t.alone)
+	gone := func(p path) bool { return slices.Contains(peers, p.peer) }
+	for k, r := range t.routes {
+		if !slices.ContainsFunc(r.paths, gone) {
+			continue
+		}
+		rest := slices.DeleteFunc(slices.Clone(r.paths), gone)
+		if len(rest) > 0 {
+			t.touch(k, r)
+		}
+		t.put(k, rest)
+	}
+	t.flush()
+}
+
+func (p *peer) end() {
+	if p.done != nil {
+		close(p.done)
+		p.done = nil
+	}
+}
+
+// awaitQuiet completes the session of a peer whose End-of-RIB does not come, or came
+// before enough routes were told again.
+func (t *table) awaitQuiet(p *peer, quiet source.Quiet) {
+	p.end()
+	done := make(chan struct{})
+	p.done = done
+	quiet.Share = t.s.Share
+	t.quiet.Go(func() {
+		if !quiet.Await(done, t.sink, p.session, t.s.Log, t.s.refused.Inc) {
+			return
+		}
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if p.done == done {
+			t.complete(p)
+		}
+	})
+}
+
+// A peer is believed after so many times the quiet time, if it told too few until then.
+const believeWait = 30
+
+func (t *table) endOfRIB(p *peer, family bgp.Family) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if p.complete || !slices.Contains(p.pending, family) {
+		return
+	}
+	if p.pending = slices.DeleteFunc(p.pending, func(f bgp.Family) bool { return f == family }); len(p.pending) > 0 {
+		return
+	}
+	t.flush()
+	if told, not := t.sink.Progress(p.session); float64(told) >= t.s.Share*float64(told+not) {
+		t.complete(p)
+		return
+	} else {
+		t.s.Log.Warn("End-of-RIB, but too few routes were told again: nothing is withdrawn",
+			"session", p.session, "told", told, "not told again", not, "share", t.s.Share)
+	}
+	t.s.refused.Inc()
+	t.awaitQuiet(p, source.Quiet{After: t.s.Quiet, Believe: believeWait * t.s.Quiet})
+}
+
+func (t *table) complete(p *peer) {
+	p.end()
+	p.complete = true
+	t.flush()
+	t.sink.Complete(p.session)
+}

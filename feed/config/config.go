@@ -60,6 +60,7 @@ type Config struct {
 	WithdrawDelay  time.Duration `yaml:"withdraw_delay"`
 	StaleTime      time.Duration `yaml:"stale_time"`
 	FirstID        uint32        `yaml:"first_id"`
+	SweepShare     float64       `yaml:"sweep_share"`
 	// Up to here the heap grows for less work of the collector.
 	HeapMiB uint     `yaml:"heap_mib"`
 	Sources []Source `yaml:"sources"`
@@ -112,7 +113,7 @@ func Parse(text []byte, kinds map[string]Kind) (*Config, error) {
 	c := &Config{
 		Server: "unix:///run/planb/planb.sock", MetricsAddress: "127.0.0.1:9465",
 		BatchDelay: 10 * time.Millisecond, WithdrawDelay: 50 * time.Millisecond,
-		StaleTime: 5 * time.Minute, FirstID: 1 << 24,
+		StaleTime: 5 * time.Minute, FirstID: 1 << 24, SweepShare: 0.5,
 	}
 	if err := yaml.UnmarshalWithOptions(text, c, yaml.Strict()); err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
@@ -131,6 +132,9 @@ func Parse(text []byte, kinds map[string]Kind) (*Config, error) {
 	}
 	if c.FirstID < 1 || c.FirstID > 1<<31 {
 		return nil, fmt.Errorf("first_id: %d is not in 1..%d", c.FirstID, 1<<31)
+	}
+	if !(c.SweepShare > 0 && c.SweepShare <= 1) {
+		return nil, fmt.Errorf("sweep_share: %v is not above 0 and at most 1", c.SweepShare)
 	}
 	if c.HeapMiB > maxHeapMiB {
 		return nil, fmt.Errorf("heap_mib: %d is above %d", c.HeapMiB, maxHeapMiB)

@@ -62,6 +62,7 @@ func TestWhatCannotBeUsedIsRefusedWithItsPlace(t *testing.T) {
 		one + "first_id: -1":                "[2:11]",
 		one + "log_level: loud":             "loud",
 		one + "heap_mib: 1048577":           "heap_mib",
+		one + "sweep_share: 0":              "sweep_share",
 		one + one:                           "sources",
 		"sources: [{kind: test}]":           "sources[0].name",
 		"sources: [{name: 'a b'}]":          `"a b"`,

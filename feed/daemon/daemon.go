@@ -48,7 +48,7 @@ func New(c *config.Config, log *slog.Logger) (*Daemon, error) {
 	d := &Daemon{config: c, log: log, registry: prometheus.NewRegistry()}
 	d.registry.MustRegister(collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	options := rib.Options{FirstID: c.FirstID, WithdrawDelay: c.WithdrawDelay, Log: log}
+	options := rib.Options{FirstID: c.FirstID, WithdrawDelay: c.WithdrawDelay, SweepShare: c.SweepShare, Log: log}
 	for i := range c.Sources {
 		s := &c.Sources[i]
 		made, err := s.New(log, d.registry)
@@ -81,6 +81,9 @@ func New(c *config.Config, log *slog.Logger) (*Daemon, error) {
 
 // Close ends the connection to the server.
 func (d *Daemon) Close() { _ = d.client.Close() }
+
+// Sweep withdraws the routes whose sweep was held.
+func (d *Daemon) Sweep() { d.routes.Sweep() }
 
 // Run feeds the server until ctx ends. `serving` is called once with the address of
 // the pages; nil if there are none.

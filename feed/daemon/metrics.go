@@ -31,6 +31,7 @@ var (
 	sessions  = describe("source_sessions", "Sessions: telling all, following changes, lost.", "source", "state")
 	prefixes  = describe("prefixes", "Prefixes that a source or the server has.")
 	pending   = describe("pending_prefixes", "Prefixes that may differ from what the server has.")
+	held      = describe("held_routes", "Routes that wait for a sweep by hand (SIGUSR1).")
 	connected = describe("connected", "1 while the server is followed.")
 	ready     = describe("ready", "1 while all that sources told is visible, and every source has told all.")
 	fenced    = describe("fenced", "1 if another writer has taken the table.")
@@ -65,7 +66,7 @@ func (m *metrics) Describe(to chan<- *prometheus.Desc) {
 	m.changes.Describe(to)
 	m.batches.Describe(to)
 	m.lag.Describe(to)
-	for _, d := range []*prometheus.Desc{routes, stale, refused, swept, expired, sessions, prefixes, pending,
+	for _, d := range []*prometheus.Desc{routes, stale, refused, swept, expired, sessions, prefixes, pending, held,
 		connected, ready, fenced, resyncs, rejected} {
 		to <- d
 	}
@@ -102,6 +103,7 @@ func (m *metrics) Collect(to chan<- prometheus.Metric) {
 	}
 	gauge(prefixes, table.Prefixes)
 	gauge(pending, table.Pending)
+	gauge(held, table.Held)
 	flag(connected, written.Connected)
 	flag(ready, written.Ready)
 	flag(fenced, written.Fenced)

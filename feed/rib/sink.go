@@ -34,7 +34,7 @@ func (s *Sink) Begin(name string) {
 		session := s.session(name)
 		session.mark++
 		session.fresh = 0
-		session.begun = true
+		session.begun, session.held = true, false
 		session.lost, session.stale = time.Time{}, false
 	})
 }
@@ -95,7 +95,14 @@ func (s *Sink) Complete(name string) {
 	s.table.locked(func() {
 		session := s.session(name)
 		session.told, session.begun = true, false
-		count := s.table.sweep(session, false)
+		count := 0
+		if stale := session.routes - session.fresh; s.table.waits(stale, session.routes) {
+			session.held = true
+			s.table.options.Log.Error("a session did not repeat too many routes: they wait for a sweep by hand",
+				"source", s.from.Name, "session", name, "routes", stale, "of", session.routes)
+		} else {
+			count = s.table.sweep(session, false)
+		}
 		s.from.stats.Swept += uint64(count)
 		s.table.options.Log.Info("a session has told all", "source", s.from.Name, "session", name,
 			"routes", session.routes, "swept", count)
@@ -110,7 +117,7 @@ func (s *Sink) Lost(name string) {
 
 func (s *Sink) lose(name string) {
 	if session := s.session(name); session.lost.IsZero() {
-		session.lost, session.begun = s.table.options.Now(), false
+		session.lost, session.begun, session.held = s.table.options.Now(), false, false
 		s.table.options.Log.Warn("a session is lost", "source", s.from.Name, "session", name,
 			"routes", session.routes, "stale_time", s.from.StaleTime.String())
 	}

@@ -35,8 +35,11 @@ type Options struct {
 	FirstID uint32 // of what the feed describes; lower ids are for others
 	// A withdrawal waits so long for an announcement of the same prefix.
 	WithdrawDelay time.Duration
-	Log           *slog.Logger
-	Now           func() time.Time // for tests; default time.Now
+	// A sweep of more than this part of the routes of a session, or of the table, waits for
+	// Sweep if they are at least sweepFree. 0: none waits.
+	SweepShare float64
+	Log        *slog.Logger
+	Now        func() time.Time // for tests; default time.Now
 }
 
 // Table is safe for concurrent use.
@@ -58,7 +61,13 @@ type Table struct {
 	settled bool
 	// Every source has told all. Stays true.
 	allTold bool
+	// Routes that no source claimed, which wait for Sweep before the table settles.
+	unclaimed int
+	swept     bool
 }
+
+// A sweep of fewer routes never waits.
+const sweepFree = 1000
 
 type feeder struct {
 	SourceOptions
@@ -75,6 +84,7 @@ type session struct {
 	fresh  int // of these, with the mark
 	told   bool
 	begun  bool      // and has not told all since
+	held   bool      // what it did not repeat waits for Sweep
 	lost   time.Time // zero while it lives
 	stale  bool      // lost for too long
 }
@@ -221,6 +231,32 @@ func (t *Table) sweep(s *session, all bool) int {
 	return count
 }
 
+func (t *Table) waits(count, all int) bool {
+	return t.options.SweepShare > 0 && count >= sweepFree && float64(count) > t.options.SweepShare*float64(all)
+}
+
+// Sweep withdraws what waits for it.
+func (t *Table) Sweep() {
+	t.locked(func() {
+		count := 0
+		for _, f := range t.sources {
+			for _, s := range f.sessions {
+				if s.held {
+					s.held = false
+					swept := t.sweep(s, false)
+					f.stats.Swept += uint64(swept)
+					count += swept
+				}
+			}
+		}
+		t.options.Log.Warn("swept by hand", "routes", count, "unclaimed", t.unclaimed)
+		if t.unclaimed > 0 {
+			t.swept = true
+			t.settle(t.options.Now())
+		}
+	})
+}
+
 // Finds out whether every source has told all, or will not.
 func (t *Table) settle(now time.Time) {
 	if !t.listed {
@@ -241,11 +277,23 @@ func (t *Table) settle(now time.Time) {
 	if t.settled || !settled {
 		return
 	}
-	t.settled = true
 	count := 0
-	for k, e := range t.entries {
+	for _, e := range t.entries {
 		if e.leftover && len(e.claims) == 0 {
 			count++
+		}
+	}
+	if t.waits(count, len(t.entries)) && !t.swept {
+		if t.unclaimed == 0 {
+			t.options.Log.Error("too many routes would be withdrawn that no source claimed: they wait for a sweep by hand",
+				"routes", count, "of", len(t.entries))
+		}
+		t.unclaimed = count
+		return
+	}
+	t.settled, t.unclaimed = true, 0
+	for k, e := range t.entries {
+		if e.leftover && len(e.claims) == 0 {
 			t.touch(k, e, true)
 		}
 		e.leftover = false
@@ -455,6 +503,7 @@ type Stats struct {
 	Sources  []SourceStats
 	Prefixes int
 	Pending  int // prefixes that may differ from what the server has
+	Held     int // routes that wait for Sweep
 	AllTold  bool
 	Settled  bool
 }
@@ -463,12 +512,15 @@ type Stats struct {
 func (t *Table) Stats() Stats {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	all := Stats{Prefixes: len(t.entries), Pending: len(t.dirty), AllTold: t.allTold, Settled: t.settled}
+	all := Stats{Prefixes: len(t.entries), Pending: len(t.dirty), Held: t.unclaimed, AllTold: t.allTold, Settled: t.settled}
 	for _, f := range t.sources {
 		s := f.stats
 		s.Name = f.Name
 		for _, session := range f.sessions {
 			s.Routes += session.routes
+			if session.held {
+				all.Held += session.routes - session.fresh
+			}
 			switch {
 			case !session.lost.IsZero():
 				s.Lost++

@@ -287,3 +287,47 @@ func TestASessionTellsFromBeginUntilItEndsThat(t *testing.T) {
 		}
 	}
 }
+
+func TestASweepOfTooManyRoutesWaits(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	table, _ := newTable(&now)
+	table.options.SweepShare = 0.5
+	table = New(table.options)
+	server := newServer(t)
+	prefix := func(i int) netip.Prefix {
+		return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i >> 8), byte(i)}), 24)
+	}
+	for i := range 4 * sweepFree {
+		server.routes[prefix(i)] = 7
+	}
+	server.list(table)
+	sink := table.Sink(0)
+	tell := func(count, held, withdrawn int) {
+		t.Helper()
+		sink.Begin("")
+		for i := range count {
+			sink.Apply("", []source.Route{{Prefix: prefix(i), Paths: []source.NextHop{{ID: 7}}}})
+		}
+		sink.Complete("")
+		if b := table.Take(1 << 20); b.Withdrawn != withdrawn || table.Stats().Held != held {
+			t.Errorf("%d told: %d withdrawn, %d held, not %d, %d", count, b.Withdrawn, table.Stats().Held, withdrawn, held)
+		}
+	}
+	sweep := func(withdrawn int) {
+		t.Helper()
+		table.Sweep()
+		if b := table.Take(1 << 20); b.Withdrawn != withdrawn || table.Stats().Held != 0 {
+			t.Errorf("swept: %d withdrawn, %d held", b.Withdrawn, table.Stats().Held)
+		}
+	}
+	tell(sweepFree, 3*sweepFree, 0) // of the server, and no source claims them
+	sweep(3 * sweepFree)
+	tell(4*sweepFree, 0, 0)
+	table.Take(1 << 20)
+	tell(sweepFree, 3*sweepFree, 0)
+	tell(4*sweepFree, 0, 0) // all are told again
+	tell(sweepFree, 3*sweepFree, 0)
+	sweep(3 * sweepFree)
+	tell(1, 0, sweepFree-1) // few
+	sweep(0)
+}

@@ -78,6 +78,15 @@ Kinds of sources: %s. It ends with 2 if the configuration cannot be used.
 	tuneHeap(uint64(c.HeapMiB) << 20)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
+	// Only the owner of the process can send it, and the pages may be open to whatever
+	// scrapes them.
+	sweep := make(chan os.Signal, 1)
+	signal.Notify(sweep, syscall.SIGUSR1)
+	go func() {
+		for range sweep {
+			d.Sweep()
+		}
+	}()
 	err = d.Run(ctx, func(address net.Addr) {
 		if address != nil {
 			log.Info("pages are served", "address", address.String())

@@ -131,6 +131,10 @@ func measure(t *testing.T, kind string, from teller, tables []string) {
 	processor, servers := processorTime(t, f.command.Process), processorTime(t, s.command.Process)
 	p50, p99 := "-", "-"
 	if seconds, _ := strconv.Atoi(os.Getenv("PLANB_FEED_SECONDS")); seconds > 0 && kind != "file" {
+		// A session that tells all has larger batches.
+		for end := time.Now().Add(2 * time.Minute); !f.ready() && time.Now().Before(end); {
+			time.Sleep(100 * time.Millisecond)
+		}
 		lags := churn(t, client, from, prefixes, time.Duration(seconds)*time.Second)
 		p50, p99 = lags[len(lags)/2].String(), lags[len(lags)*99/100].String()
 	}
@@ -157,20 +161,19 @@ func churn(t *testing.T, client *planb.Client, from teller, prefixes []netip.Pre
 		}
 		return answers[0]
 	}
-	probes, lags := make(chan time.Time, 1), make(chan time.Duration, 1<<20)
+	// Taken while no probe runs.
+	probes, lags := make(chan time.Time), make(chan time.Duration, 1<<20)
 	last := answer()
 	probing := make(chan struct{})
 	go func() {
 		defer close(probing)
 		for at := range probes {
-			for now := last; now == last; time.Sleep(time.Millisecond) {
-				if now = answer(); now != last {
-					lags <- time.Since(at).Round(100 * time.Microsecond)
-					last = now
-					break
-				}
+			now := answer()
+			for ; now == last; now = answer() {
+				time.Sleep(time.Millisecond)
 			}
-			<-probes // may go on
+			lags <- time.Since(at).Round(100 * time.Microsecond)
+			last = now
 		}
 	}()
 	ticks := time.NewTicker(tick)
@@ -270,10 +273,12 @@ func (w *wire) start(t *testing.T, hello []byte, tables []string) func() time.Ti
 	for i, prefix := range prefixes {
 		all[i] = change{prefix, hops[i]}
 	}
-	connection, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", w.port))
-	if err != nil {
-		t.Fatal(err)
-	}
+	var connection net.Conn
+	eventually(t, "the source listens", func() (ok bool) {
+		var err error
+		connection, err = net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", w.port))
+		return err == nil
+	})
 	t.Cleanup(func() { _ = connection.Close() })
 	w.connection = connection
 	began := time.Now()

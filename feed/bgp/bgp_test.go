@@ -32,9 +32,7 @@ func lines(count int) []string {
 
 // listen runs the source for passive neighbours, and returns its port.
 func listen(t *testing.T, sink *sourcetest.Sink, more, section string, neighbors ...string) int {
-	if raceDetector {
-		t.Skip("skipped: under the race detector GoBGP 4.8 fails by races of its own")
-	}
+	bgptest.SkipUnderRaceDetector(t)
 	port := bgptest.FreePort(t, "127.0.0.1")
 	content := bgptest.Global(65001, "127.0.0.1", port) + more
 	for _, address := range neighbors {

@@ -260,9 +260,18 @@ func start(t testing.TB, address, to string, as, port int, graceful bool, lines 
 	return Run(t, Global(number(address), address, -1)+Neighbor(address, to, as, port, false, graceful), append(lines, "start")...)
 }
 
+// SkipUnderRaceDetector skips a test that runs GoBGP.
+func SkipUnderRaceDetector(t testing.TB) {
+	t.Helper()
+	if raceDetector {
+		t.Skip("skipped: under the race detector GoBGP 4.8 fails by races of its own")
+	}
+}
+
 // Run runs a speaker of a file of GoBGP. Neighbors start with the line "start".
 func Run(t testing.TB, file string, lines ...string) *Speaker {
 	t.Helper()
+	SkipUnderRaceDetector(t)
 	command := exec.Command(os.Args[0])
 	command.Env = append(os.Environ(), speakerFile+"="+Write(t, "speaker.toml", file))
 	command.Stderr = os.Stderr

@@ -2,6 +2,6 @@
 
 //go:build !race
 
-package bgp
+package bgptest
 
 const raceDetector = false

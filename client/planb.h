@@ -12,6 +12,7 @@
 #include "client/lookup_client.h"
 
 // Tables: changed, replaced, followed, and in files.
+#include "client/next_hop_directory.h"
 #include "client/route_watcher.h"
 #include "client/table_client.h"
 #include "client/update_stream.h"

@@ -65,8 +65,8 @@ absl::StatusOr<uint64_t> TableClient::ListRoutes(
   return generation.value_or(0);
 }
 
-absl::StatusOr<NextHopList> TableClient::ListNextHops(const std::string& table,
-                                                      Deadline deadline) const {
+absl::StatusOr<NextHopList> TableClient::ListNextHops(
+    const std::string& table, Deadline deadline, size_t max_objects) const {
   v1::ListNextHopsRequest request;
   request.set_table(table);
   NextHopList list;
@@ -87,6 +87,10 @@ absl::StatusOr<NextHopList> TableClient::ListNextHops(const std::string& table,
             absl::StrCat("a malformed group: ", group.status().message()));
       }
       list.groups.push_back(*group);
+    }
+    if (list.next_hops.size() + list.groups.size() > max_objects) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "the table has more than ", max_objects, " next hops and groups"));
     }
     return CheckGeneration(chunk.generation(), generation);
   };

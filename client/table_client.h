@@ -9,7 +9,9 @@
 
 #include <grpcpp/channel.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -55,9 +57,11 @@ class TableClient {
       absl::FunctionRef<absl::Status(const Route&)> on_route,
       Deadline deadline = {}) const;
 
-  // Errors: also INTERNAL, as ListRoutes.
-  absl::StatusOr<NextHopList> ListNextHops(const std::string& table,
-                                           Deadline deadline = {}) const;
+  // Errors: also INTERNAL, as ListRoutes; FAILED_PRECONDITION for more than
+  // `max_objects`.
+  absl::StatusOr<NextHopList> ListNextHops(
+      const std::string& table, Deadline deadline = {},
+      size_t max_objects = std::numeric_limits<size_t>::max()) const;
 
   absl::StatusOr<v1::UpdateNextHopsResponse> UpdateNextHops(
       const v1::UpdateNextHopsRequest& request, Deadline deadline = {}) const;

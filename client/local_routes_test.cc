@@ -111,7 +111,7 @@ TEST(LocalRoutes, ChooseTheMemberOfAFlow) {
 
 TEST(LocalRoutes, AnswerAsTheReferenceAfterRandomChanges) {
   std::mt19937_64 random(1);
-  LocalRoutes routes;
+  LocalRoutes routes({.prefix_lengths = true});
   std::map<Prefix, NextHopId> expected;
   TableDigest digest;
   for (uint64_t generation = 1; generation < 400; ++generation) {
@@ -158,6 +158,16 @@ TEST(LocalRoutes, AnswerAsTheReferenceAfterRandomChanges) {
     for (const Route& route : all) {
       const Address first = route.prefix.address();
       EXPECT_EQ(routes.Lookup(first), reference.NextHop(first));
+      const auto best = reference.Lookup(first);
+      ASSERT_TRUE(best.has_value());
+      NextHopId next_hop = kNoRoute;
+      uint8_t length = 0;
+      EXPECT_EQ(
+          routes.LookupWithLengths(first.family(), first.ToPacked().data(), 1,
+                                   &next_hop, &length),
+          generation);
+      EXPECT_EQ(next_hop, best->next_hop);
+      EXPECT_EQ(length, best->prefix.length());
     }
   }
 }
@@ -180,6 +190,32 @@ TEST(LocalRoutes, AnswerFromAGenerationWithoutChanges) {
   }
   ASSERT_TRUE(routes.Apply(AllTo(7)).ok());
   EXPECT_EQ(routes.generation(), 7U);
+}
+
+TEST(LocalRoutes, ShareTheirObjectsUntilTheseChange) {
+  LocalRoutes routes;
+  GenerationChanges changes = AllTo(1);
+  changes.next_hops = {{.id = 2, .label = "two"}, {.id = 3, .label = "three"}};
+  changes.groups = {{.id = 9, .members = {{2, 1}}}};
+  ASSERT_TRUE(routes.Apply(changes).ok());
+  const auto first = routes.objects();
+  ASSERT_TRUE(routes.Apply(AllTo(2)).ok());
+  EXPECT_EQ(routes.objects(), first);
+  changes = AllTo(3);
+  changes.deleted_next_hops = {2};
+  changes.deleted_groups = {9};
+  changes.next_hops = {{.id = 3, .label = "other"}};
+  ASSERT_TRUE(routes.Apply(changes).ok());
+  EXPECT_EQ(first->FindNextHop(2)->label, "two");
+  EXPECT_EQ(first->size(), 3U);
+  EXPECT_EQ(routes.objects()->FindNextHop(3)->label, "other");
+  EXPECT_EQ(routes.objects()->size(), 1U);
+  // What is refused is not seen.
+  changes = AllTo(4);
+  changes.next_hops = {{.id = 3, .label = "refused"}};
+  changes.digest = std::string(16, 'x');
+  EXPECT_FALSE(routes.Apply(changes).ok());
+  EXPECT_EQ(routes.objects()->FindNextHop(3)->label, "other");
 }
 
 TEST(LocalRoutes, RefuseAnotherDigestAndGoOnAfterAReset) {

@@ -23,15 +23,18 @@ constexpr absl::Duration kAnswerTime = absl::Seconds(5);
 
 }  // namespace
 
-LocalRoutes::LocalRoutes()
-    : kernel_(*AvailableKernels().front()), state_(std::make_unique<State>()) {
+LocalRoutes::LocalRoutes(const FibOptions& options)
+    : kernel_(*AvailableKernels().front()),
+      compiler_(options),
+      objects_(std::make_shared<NextHopObjects>()),
+      state_(std::make_unique<State>()) {
   compiler_.Update(routes_, {}).value();  // an empty table always fits
   Publish(0, compiler_.fibs());
 }
 
 std::string LocalRoutes::Digest() const {
   TableDigest all = routes_.digest();
-  all.Add(objects_);
+  all.Add(objects_digest_);
   return all.ToString();
 }
 
@@ -41,44 +44,42 @@ void LocalRoutes::Publish(uint64_t generation, const TableFibs& fibs) {
   state->digest = Digest();
   state->fibs = fibs;
   state->groups = group_table_;
+  state->objects = objects_;
+  state->objects_version = objects_version_;
   state_.Publish(std::move(state));
 }
 
 void LocalRoutes::SetObjects(const GenerationChanges& changes) {
-  const MutexLock lock(mutex_);
-  const auto erase = [this](NextHopId id, auto& objects) {
-    const auto found = objects.find(id);
-    if (found == objects.end()) return;
-    objects_.Remove(found->second);
-    objects.erase(found);
+  if (!ChangesObjects(changes)) return;
+  auto next = changes.reset ? std::make_shared<NextHopObjects>()
+                            : std::make_shared<NextHopObjects>(*objects_);
+  if (changes.reset) objects_digest_ = TableDigest();
+  const auto remove = [this](const auto* object) {
+    if (object != nullptr) objects_digest_.Remove(*object);
   };
-  if (changes.reset) {
-    objects_ = TableDigest();
-    next_hops_.clear();
-    groups_.clear();
+  for (const NextHopId id : changes.deleted_next_hops) {
+    remove(next->FindNextHop(id));
+    next->EraseNextHop(id);
   }
-  if (!changes.reset && changes.next_hops.empty() && changes.groups.empty() &&
-      changes.deleted_next_hops.empty() && changes.deleted_groups.empty()) {
-    return;
+  for (const NextHopId id : changes.deleted_groups) {
+    remove(next->FindGroup(id));
+    next->EraseGroup(id);
   }
-  for (const NextHopId id : changes.deleted_next_hops) erase(id, next_hops_);
-  for (const NextHopId id : changes.deleted_groups) erase(id, groups_);
   for (const NextHop& next_hop : changes.next_hops) {
-    erase(next_hop.id, next_hops_);
-    objects_.Add(next_hop);
-    next_hops_.emplace(next_hop.id, next_hop);
+    remove(next->FindNextHop(next_hop.id));
+    objects_digest_.Add(next_hop);
+    next->Set(next_hop);
   }
   for (const NextHopGroup& group : changes.groups) {
-    erase(group.id, groups_);
-    objects_.Add(group);
-    groups_.emplace(group.id, group);
+    remove(next->FindGroup(group.id));
+    objects_digest_.Add(group);
+    next->Set(group);
   }
   if (changes.reset || !changes.groups.empty() ||
       !changes.deleted_groups.empty()) {
-    std::vector<NextHopGroup> groups;
-    for (const auto& [id, group] : groups_) groups.push_back(group);
-    group_table_ = GroupTable::Make(groups, group_table_.get());
+    group_table_ = GroupTable::Make(next->groups(), group_table_.get());
   }
+  objects_ = std::move(next);
   ++objects_version_;
 }
 
@@ -118,24 +119,12 @@ absl::Status LocalRoutes::Apply(const GenerationChanges& changes) {
   }
 }
 
-std::optional<NextHop> LocalRoutes::FindNextHop(NextHopId id) const {
-  const MutexLock lock(mutex_);
-  const auto found = next_hops_.find(id);
-  return found == next_hops_.end() ? std::nullopt
-                                   : std::optional(found->second);
-}
-
-std::optional<NextHopGroup> LocalRoutes::FindGroup(NextHopId id) const {
-  const MutexLock lock(mutex_);
-  const auto found = groups_.find(id);
-  return found == groups_.end() ? std::nullopt : std::optional(found->second);
-}
-
 LocalTable::LocalTable(std::shared_ptr<grpc::Channel> channel,
                        LocalTableOptions options)
     : channel_(std::move(channel)),
       options_(std::move(options)),
       server_(channel_),
+      routes_({.prefix_lengths = options_.prefix_lengths}),
       last_contact_(SteadyNow().time_since_epoch().count()) {}
 
 absl::Status LocalTable::Start() {
@@ -194,6 +183,24 @@ absl::StatusOr<NextHopId> LocalTable::Lookup(const Address& address) const {
   return next_hop;
 }
 
+absl::Status LocalTable::Stale() const {
+  if (!ended_.ok()) return ended_;
+  const uint64_t least = std::max(generation(), answered_);
+  return absl::UnavailableError(
+      absl::StrCat("the table is stale: ",
+                   generation() < least
+                       ? absl::StrCat("the server answered from generation ",
+                                      least, ", here is ", generation())
+                       : absl::StrCat("the server was not heard for ",
+                                      absl::FormatDuration(staleness())),
+                   LastError()));
+}
+
+absl::Status LocalTable::WhyBypassed() const {
+  const MutexLock lock(mutex_);
+  return Stale();
+}
+
 absl::StatusOr<uint64_t> LocalTable::AskServer(Family family,
                                                const void* addresses,
                                                size_t count,
@@ -201,18 +208,10 @@ absl::StatusOr<uint64_t> LocalTable::AskServer(Family family,
   uint64_t least = 0;
   {
     const MutexLock lock(mutex_);
-    if (!ended_.ok()) return ended_;
-    least = std::max(generation(), answered_);
-    if (!options_.fall_back || count > kLargestQuestion) {
-      return absl::UnavailableError(absl::StrCat(
-          "the table is stale: ",
-          generation() < least
-              ? absl::StrCat("the server answered from generation ", least,
-                             ", here is ", generation())
-              : absl::StrCat("the server was not heard for ",
-                             absl::FormatDuration(staleness())),
-          LastError()));
+    if (!ended_.ok() || !options_.fall_back || count > kLargestQuestion) {
+      return Stale();
     }
+    least = std::max(generation(), answered_);
   }
   std::vector<Address> asked;
   const size_t bytes = family == Family::kIpv6 ? 16 : 4;

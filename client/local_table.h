@@ -9,9 +9,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <thread>
 
@@ -24,6 +22,7 @@
 #include "base/published.h"
 #include "client/call.h"
 #include "client/lookup_client.h"
+#include "client/next_hop_directory.h"
 #include "client/route_watcher.h"
 #include "lpm/fib/fib.h"
 #include "lpm/prefix.h"
@@ -39,7 +38,7 @@ namespace planb::client {
 class LocalRoutes {
  public:
   // Empty, at generation 0.
-  LocalRoutes();
+  explicit LocalRoutes(const FibOptions& options = {});
 
   // Makes the generation of `changes` visible, as a whole. Errors, after which
   // lookups go on as before and only a reset may be applied:
@@ -66,6 +65,15 @@ class LocalRoutes {
                               reinterpret_cast<char*>(next_hops));
     return state->generation;
   }
+  // The same as the first, and the length of the prefix that each answer is of,
+  // or kNoPrefixLength. REQUIRES: FibOptions::prefix_lengths.
+  uint64_t LookupWithLengths(Family family, const void* addresses, size_t count,
+                             NextHopId* next_hops, uint8_t* lengths) const {
+    const auto state = state_.Read();
+    state->fibs.of(family)->LookupWithLengths(addresses, count, next_hops,
+                                              lengths, kernel_);
+    return state->generation;
+  }
   NextHopId Lookup(const Address& address) const {
     return state_.Read()->fibs.of(address.family())->Lookup(address, kernel_);
   }
@@ -73,13 +81,13 @@ class LocalRoutes {
   uint64_t generation() const { return state_.Read()->generation; }
   // Table.digest of generation().
   std::string digest() const { return state_.Read()->digest; }
-  // The object with this id, of the newest generation.
-  std::optional<NextHop> FindNextHop(NextHopId id) const;
-  std::optional<NextHopGroup> FindGroup(NextHopId id) const;
-  // Grows before a generation that changes objects becomes visible.
-  uint64_t objects_version() const {
-    return objects_version_.load(std::memory_order_acquire);
+  // The objects of generation(). The same pointer as long as they stay the
+  // same.
+  std::shared_ptr<const NextHopObjects> objects() const {
+    return state_.Read()->objects;
   }
+  // Grows with each generation() that changes objects.
+  uint64_t objects_version() const { return state_.Read()->objects_version; }
 
  private:
   struct State {
@@ -87,6 +95,8 @@ class LocalRoutes {
     std::string digest;
     TableFibs fibs;
     std::shared_ptr<const GroupTable> groups;
+    std::shared_ptr<const NextHopObjects> objects;
+    uint64_t objects_version = 0;
   };
 
   void SetObjects(const GenerationChanges& changes);
@@ -98,13 +108,11 @@ class LocalRoutes {
   const Kernel& kernel_;
   TableRoutes routes_;
   TableFibsCompiler compiler_;
-  TableDigest objects_;
-  mutable Mutex mutex_;  // of the objects
-  std::map<NextHopId, NextHop> next_hops_ ABSL_GUARDED_BY(mutex_);
-  std::map<NextHopId, NextHopGroup> groups_ ABSL_GUARDED_BY(mutex_);
+  std::shared_ptr<const NextHopObjects> objects_;
+  TableDigest objects_digest_;
   std::shared_ptr<const GroupTable> group_table_ =
       std::make_shared<const GroupTable>();
-  std::atomic<uint64_t> objects_version_ = 0;
+  uint64_t objects_version_ = 0;
   Published<State> state_;
 };
 
@@ -118,6 +126,8 @@ struct LocalTableOptions {
   // Batches of up to 4,096 addresses are then sent to the server, until what it
   // answered from is here.
   bool fall_back = false;
+  // Keeps what LookupWithLengths needs, as FibOptions::prefix_lengths.
+  bool prefix_lengths = false;
   // The pauses before the server is asked again.
   BackoffOptions backoff = {};
 };
@@ -159,6 +169,17 @@ class LocalTable {
   }
   absl::StatusOr<NextHopId> Lookup(const Address& address) const;
 
+  // As LocalRoutes::LookupWithLengths. Errors: those of Lookup without
+  // `fall_back`.
+  absl::StatusOr<uint64_t> LookupWithLengths(Family family,
+                                             const void* addresses,
+                                             size_t count, NextHopId* next_hops,
+                                             uint8_t* lengths) const {
+    if (bypass_.load(std::memory_order_acquire)) return WhyBypassed();
+    return routes_.LookupWithLengths(family, addresses, count, next_hops,
+                                     lengths);
+  }
+
   // Waits until lookups are answered from `generation` or a later one, such as
   // that of an update's reply. Errors: DEADLINE_EXCEEDED, with the reason if
   // the table is not followed now; the error that ended the watch.
@@ -184,6 +205,9 @@ class LocalTable {
   absl::Status FollowOnce(RetryPolicy& retry);
   // Why the table is not followed now, after a colon; empty if it is.
   std::string LastError() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Why lookups are not answered from the routes.
+  absl::Status WhyBypassed() const;
+  absl::Status Stale() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<uint64_t> AskServer(Family family, const void* addresses,
                                      size_t count, NextHopId* next_hops) const;
 

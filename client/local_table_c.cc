@@ -176,8 +176,9 @@ int planb_local_origin(const planb_local* table, uint32_t next_hop,
                        uint32_t* origin_as, char* as_path,
                        size_t as_path_size) {
   return CodeOf(table, [&](const LocalTable& local) {
-    const auto hop = local.routes().FindNextHop(next_hop);
-    if (!hop.has_value()) return absl::NotFoundError("no such next hop");
+    const auto objects = local.routes().objects();
+    const planb::NextHop* const hop = objects->FindNextHop(next_hop);
+    if (hop == nullptr) return absl::NotFoundError("no such next hop");
     const auto attributes = planb::ToProto(hop->attributes);
     if (origin_as != nullptr) *origin_as = attributes.origin_as();
     if (as_path != nullptr && as_path_size > 0) {

@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
@@ -36,6 +37,12 @@ class NextHopObjects {
     return Find(groups_, id);
   }
   size_t size() const { return next_hops_.size() + groups_.size(); }
+  // All groups, in no order.
+  std::vector<NextHopGroup> groups() const {
+    std::vector<NextHopGroup> all;
+    for (const auto& [id, group] : groups_) all.push_back(*group);
+    return all;
+  }
 
   void Set(const NextHop& next_hop) {
     next_hops_[next_hop.id] = std::make_shared<const NextHop>(next_hop);

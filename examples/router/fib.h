@@ -104,7 +104,9 @@ class LocalObjects : public Objects {
  public:
   explicit LocalObjects(const client::LocalRoutes& routes) : routes_(routes) {}
   std::optional<NextHop> Find(NextHopId id) const override {
-    return routes_.FindNextHop(id);
+    const auto objects = routes_.objects();
+    const NextHop* const found = objects->FindNextHop(id);
+    return found == nullptr ? std::nullopt : std::optional(*found);
   }
   uint64_t version() const override { return routes_.objects_version(); }
 

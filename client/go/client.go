@@ -53,6 +53,8 @@ type options struct {
 	patience time.Duration
 	idle     time.Duration // after which streams of Lookup end
 	dial     []grpc.DialOption
+
+	maxNextHops int
 }
 
 // Option changes what Dial returns.
@@ -68,6 +70,10 @@ func WithInFlight(batches int) Option { return func(o *options) { o.inFlight = b
 // WithPatience says how long a stream tries to reach a server that went away;
 // default 10 s.
 func WithPatience(patience time.Duration) Option { return func(o *options) { o.patience = patience } }
+
+// WithMaxNextHops says how many objects and groups a directory takes; default
+// 2,000,000. A server has at most 1,000,000 of each, unless told otherwise.
+func WithMaxNextHops(most int) Option { return func(o *options) { o.maxNextHops = most } }
 
 // WithTLS speaks TLS; the default is a connection without it.
 func WithTLS(config *tls.Config) Option {
@@ -102,7 +108,8 @@ type idleStream struct {
 // Dial returns a client of the server at target: HOST:PORT or unix:///PATH. It
 // does not connect; the first call does.
 func Dial(target string, opts ...Option) (*Client, error) {
-	o := options{inFlight: 4, patience: 10 * time.Second, idle: 10 * time.Second}
+	o := options{inFlight: 4, patience: 10 * time.Second, idle: 10 * time.Second,
+		maxNextHops: 2_000_000}
 	o.dial = []grpc.DialOption{
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(64 << 20)),

@@ -39,6 +39,7 @@ import (
 type server struct {
 	t       testing.TB
 	folder  string
+	store   string
 	command *exec.Cmd
 }
 
@@ -48,6 +49,7 @@ func start(t testing.TB) *server {
 		t.Skip("PLANB_SERVER_BINARY does not name a planb_server")
 	}
 	s := &server{t: t, folder: t.TempDir()}
+	s.store = filepath.Join(s.folder, "store")
 	s.run()
 	t.Cleanup(s.kill)
 	return s
@@ -57,7 +59,7 @@ func (s *server) target() string { return "unix://" + filepath.Join(s.folder, "s
 
 func (s *server) run() {
 	s.command = exec.Command(os.Getenv("PLANB_SERVER_BINARY"), "--listen="+s.target(),
-		"--metrics_address=", "--max_generation_wait=1m", "--store="+filepath.Join(s.folder, "store"))
+		"--metrics_address=", "--max_generation_wait=1m", "--store="+s.store)
 	s.command.Stderr = os.Stderr
 	if err := s.command.Start(); err != nil {
 		s.t.Fatal(err)

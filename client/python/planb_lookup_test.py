@@ -21,7 +21,7 @@ import numpy as np
 import planb_lookup
 from planb_lookup import AsyncClient, Attributes, Client, Error, NextHop
 from planb_lookup import _codec, _pipeline
-from planb_lookup.v1 import route_lookup_pb2
+from planb_lookup.v1 import route_lookup_pb2, route_table_pb2, types_pb2
 
 BINARY = os.environ["PLANB_SERVER_BINARY"]
 
@@ -32,13 +32,14 @@ class Server:
     def __init__(self):
         self._folder = tempfile.TemporaryDirectory()
         self.target = f"unix://{self._folder.name}/planb.sock"
+        self.store = f"{self._folder.name}/planb.db"
         self.start()
 
     def start(self):
         self._log = open(f"{self._folder.name}/log", "ab")
         self._process = subprocess.Popen(
             [BINARY, f"--listen={self.target}", "--metrics_address=",
-             f"--store={self._folder.name}/planb.db"], stderr=self._log)
+             f"--store={self.store}"], stderr=self._log)
         with grpc.insecure_channel(self.target) as channel:
             grpc.channel_ready_future(channel).result(timeout=60)
 
@@ -141,7 +142,6 @@ class LookupTest(RealServerTest):
 
     def test_a_flow_takes_a_member_of_a_group(self):
         # No member of this package makes groups: the contract's messages do.
-        from planb_lookup.v1 import route_table_pb2, types_pb2
         request = route_table_pb2.UpdateRoutesRequest(
             groups=[types_pb2.NextHopGroup(id=5000, members=[
                 types_pb2.NextHopGroup.Member(next_hop_id=5001),
@@ -513,6 +513,152 @@ class RestartTest(unittest.TestCase):
             with self.assertRaises(Error) as caught:
                 client.status()
             self.assertIs(caught.exception.code, grpc.StatusCode.UNAVAILABLE)
+        self.server.start()
+
+
+class DirectoryTest(unittest.TestCase):
+    """The cases of client/next_hop_directory_test.cc."""
+
+    def setUp(self):
+        self.server = Server()
+        self.addCleanup(self.server.close)
+        self.client = Client(self.server.target)
+        self.addCleanup(self.client.close)
+
+    def change(self, **fields):
+        """The generation of a change of objects."""
+        # No member of this package makes these: the contract's messages do.
+        with grpc.insecure_channel(self.server.target) as channel:
+            return route_table_pb2.UpdateNextHopsResponse.FromString(
+                channel.unary_unary("/planb.v1.RouteTable/UpdateNextHops")(
+                    route_table_pb2.UpdateNextHopsRequest(**fields).SerializeToString()
+                )).generation
+
+    def label(self, id, text):
+        return self.change(upserts=[types_pb2.NextHop(id=id, label=text)])
+
+    def follow(self, **options):
+        directory = self.client.follow_next_hops(**options)
+        self.addCleanup(directory.close)
+        return directory
+
+    def until(self, met):
+        end = time.monotonic() + 60
+        while not met():
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.001)
+
+    def test_it_knows_objects_and_groups_and_follows_their_changes(self):
+        gateway = ipaddress.ip_address("fe80::1")
+        member = types_pb2.NextHopGroup.Member
+        self.change(
+            upserts=[types_pb2.NextHop(id=1, gateway=gateway.packed, interface="eth0",
+                                       label="transit"),
+                     types_pb2.NextHop(id=2, label="other")],
+            group_upserts=[types_pb2.NextHopGroup(id=5, label="both", members=[
+                member(next_hop_id=1, weight=3), member(next_hop_id=2, weight=1),
+                member(next_hop_id=9, weight=1)])])
+        directory = self.follow()
+        before = directory.now
+        self.assertIsNone(directory.error)
+        self.assertEqual(before.generation, 1)
+        self.assertEqual(before.next_hops, {
+            1: NextHop(1, gateway, "eth0", 1, "transit"), 2: NextHop(2, label="other")})
+        self.assertEqual(before.groups, {5: planb_lookup.NextHopGroup(
+            5, ((1, 3), (2, 1), (9, 1)), "both")})
+        self.assertTrue(directory.wait(self.change(
+            delete_group_ids=[5], delete_ids=[2],
+            upserts=[types_pb2.NextHop(id=9, label="new")]), 60))
+        self.assertEqual(sorted(directory.now.next_hops), [1, 9])
+        self.assertEqual(directory.now.next_hops[9].label, "new")
+        self.assertEqual(directory.now.groups, {})
+        # A snapshot stays what it is.
+        self.assertEqual(before.next_hops[2].label, "other")
+
+    def test_it_reaches_generations_that_change_routes_alone(self):
+        self.label(1, "one")
+        directory = self.follow()
+        objects = directory.now.next_hops
+        generation = self.client.announce({"2001:db8::/32": 1}).generation
+        self.assertTrue(directory.wait(generation, 60))
+        self.assertIs(directory.now.next_hops, objects)
+        self.assertFalse(directory.wait(generation + 1, 0.01))
+
+    def test_it_keeps_its_answers_while_the_server_is_away(self):
+        self.label(1, "one")
+        directory = self.follow()
+        self.server.stop(signal.SIGKILL)
+        self.until(lambda: directory.error is not None)
+        self.assertIs(directory.error.code, grpc.StatusCode.UNAVAILABLE)
+        self.assertEqual(directory.now.next_hops[1].label, "one")
+        self.server.start()
+        self.assertTrue(directory.wait(self.label(2, "two"), 60))
+        self.assertEqual([each.label for each in directory.now.next_hops.values()],
+                         ["one", "two"])
+        self.assertIsNone(directory.error)
+
+    def test_it_is_that_of_a_server_that_lost_its_table(self):
+        # Its generations begin again, and soon have the numbers of before.
+        self.label(1, "one")
+        self.label(2, "two")
+        directory = self.follow()
+        self.server.stop(signal.SIGKILL)
+        self.server.store += ".other"
+        self.server.start()
+        self.label(3, "three")
+        self.label(3, "four")
+        self.until(lambda: 3 in directory.now.next_hops
+                   and directory.now.next_hops[3].label == "four")
+        self.assertEqual(list(directory.now.next_hops), [3])
+        self.assertEqual(directory.now.generation, 2)
+
+    def test_it_reads_a_generation_as_a_whole(self):
+        def both(number):
+            return self.change(upserts=[types_pb2.NextHop(id=id, label=str(number))
+                                        for id in (1, 2)])
+        both(0)
+        directory = self.follow()
+        stop, torn = threading.Event(), []
+
+        def read():
+            last = 0
+            while not stop.is_set():
+                now = directory.now
+                if (now.generation < last
+                        or now.next_hops[1].label != now.next_hops[2].label):
+                    torn.append((last, now))
+                last = now.generation
+        readers = [threading.Thread(target=read) for _ in range(2)]
+        for reader in readers:
+            reader.start()
+        for number in range(1, 101):
+            last = both(number)
+        self.assertTrue(directory.wait(last, 60))
+        stop.set()
+        for reader in readers:
+            reader.join()
+        self.assertEqual(torn, [])
+        self.assertEqual(directory.now.next_hops[1].label, "100")
+
+    def test_it_refuses_more_objects_than_it_may_have(self):
+        self.label(1, "one")
+        self.label(2, "two")
+        with self.assertRaises(Error) as caught:
+            self.follow(max_objects=1)
+        self.assertIs(caught.exception.code, grpc.StatusCode.FAILED_PRECONDITION)
+        directory = self.follow(max_objects=2)
+        self.label(3, "three")
+        self.until(lambda: directory.error is not None)
+        self.assertIn("more than 2 next hops", str(directory.error))
+        self.assertEqual(list(directory.now.next_hops), [1, 2])
+
+    def test_it_says_why_there_is_none(self):
+        with self.assertRaises(Error) as caught:
+            self.follow(table="red")
+        self.assertEqual(caught.exception.reason, "TABLE_NOT_FOUND")
+        self.server.stop()
+        with self.assertRaisesRegex(Error, "not there in time: UNAVAILABLE"):
+            self.follow(timeout=0.2)
         self.server.start()
 
 

@@ -43,6 +43,11 @@ def calls(client: Client) -> None:
     assert_type(client.withdraw(iter(["::/0"])).removed, int)
     assert_type(client.status("blue"), types_pb2.Table)
     assert_type(client.status().digest, bytes)
+    with client.follow_next_hops(table="blue", timeout=1) as directory:
+        assert_type(directory.now.next_hops[7], NextHop)
+        assert_type(directory.now.groups[8].members, tuple[tuple[int, int], ...])
+        assert_type(directory.error, Error | None)
+        directory.now.groups[8] = 5  # type: ignore[index]
 
 
 def wrong_calls(client: Client) -> None:

@@ -15,10 +15,11 @@ from planb_lookup._calls import Ack, Answer, NextHop
 from planb_lookup._client import Client, Stream
 from planb_lookup._codec import (
     NO_ROUTE, UNDECIDED, Addresses, Error, Result, pack)
+from planb_lookup._directory import NextHopDirectory, NextHopGroup, NextHops
 from planb_lookup.v1.types_pb2 import Attributes
 
 __all__ = [
     "NO_ROUTE", "UNDECIDED", "Ack", "Addresses", "Answer", "AsyncClient",
-    "AsyncStream", "Attributes", "Client", "Error", "NextHop", "Result", "Stream",
-    "pack",
+    "AsyncStream", "Attributes", "Client", "Error", "NextHop", "NextHopDirectory",
+    "NextHopGroup", "NextHops", "Result", "Stream", "pack",
 ]

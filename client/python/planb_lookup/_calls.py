@@ -187,7 +187,7 @@ def _answers(reply: bytes) -> list[Answer]:
     return [
         Answer(result.next_hop_id,
                _network(result.prefix) if result.HasField("prefix") else None,
-               _next_hop(result.next_hop) if result.HasField("next_hop") else None,
+               next_hop_of(result.next_hop) if result.HasField("next_hop") else None,
                result.member_id, response.generation)
         for result in response.results]
 
@@ -196,7 +196,7 @@ def _network(prefix: types_pb2.Prefix) -> IpNetwork:
     return ipaddress.ip_network((prefix.address, prefix.length))
 
 
-def _next_hop(message: types_pb2.NextHop) -> NextHop:
+def next_hop_of(message: types_pb2.NextHop) -> NextHop:
     gateway = ipaddress.ip_address(message.gateway) if message.gateway else None
     return NextHop(message.id, gateway, message.interface, message.weight,
                    message.label,

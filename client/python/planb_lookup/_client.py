@@ -14,6 +14,7 @@ import grpc
 import numpy as np
 
 from planb_lookup import _calls, _codec
+from planb_lookup._directory import NextHopDirectory
 from planb_lookup._pipeline import Pipeline, Streams, own
 from planb_lookup.v1 import route_table_pb2, types_pb2
 
@@ -96,6 +97,18 @@ class Client(Streams["Stream"]):
             found = self._call(call, timeout)
             answers += found
         return answers
+
+    def follow_next_hops(self, *, table: str | None = None,
+                         timeout: float | None = None,
+                         max_objects: int = 2_000_000) -> NextHopDirectory:
+        """What the ids of a table mean, kept up to date. Close it before this.
+
+        Returns when the objects are there. A table of more objects and groups than
+        `max_objects` is refused.
+        """
+        return NextHopDirectory(
+            self._channel, self._name(table),
+            self._timeout if timeout is None else timeout, max_objects)
 
     def announce(self, routes: _calls.Routes, *, table: str | None = None,
                  timeout: float | None = None, ack: _calls.Ack = "visible",

@@ -6,23 +6,34 @@
 #include <cstdint>
 #include <cstdio>
 #include <iostream>
+#include <memory>
 #include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "absl/algorithm/container.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "client/batch_lookup.h"
 #include "client/load/trace.h"
 #include "client/lookup_client.h"
+#include "client/next_hop_directory.h"
 #include "client/planbctl/address_pipeline.h"
 #include "client/planbctl/command.h"
 #include "client/planbctl/flags.h"
 #include "client/planbctl/output.h"
 #include "client/planbctl/record.h"
 #include "client/planbctl/session.h"
+#include "client/table_client.h"
 #include "planb/client/output.pb.h"
 
+ABSL_FLAG(bool, describe, true,
+          "Also print what the next hop means. The standard input and long "
+          "lists of addresses need the right to list and watch the table for "
+          "that, and are answered without it where that is lacking.");
 ABSL_FLAG(bool, prefixes, true,
           "Also return the matched prefix, in batches of at most 4096. Long "
           "lists of addresses are faster without, unless the table keeps "
@@ -34,11 +45,22 @@ namespace {
 // Maximum of addresses in a unary call.
 constexpr size_t kFew = 64;
 
+// How long an answer waits for the object that came with its generation.
+constexpr absl::Duration kObjectTime = absl::Seconds(1);
+
 // Prints answers, and remembers if one was "no route".
 class Printer {
  public:
+  // Describes next hops by `directory`, which may be null.
+  explicit Printer(std::unique_ptr<NextHopDirectory> directory)
+      : directory_(std::move(directory)) {}
+  // Describes next hops by `objects`.
+  explicit Printer(NextHopObjects objects)
+      : objects_(std::make_shared<NextHopObjects>(std::move(objects))) {}
+
   void Print(const AddressAnswer& answer) {
     if (answer.next_hop == kNoRoute) missed_ = true;
+    if (directory_ != nullptr) Refresh(answer);
     const std::string line = table_ ? Text(answer) : Fields(answer);
     absl::FPrintF(stdout, "%s", color_ ? Colored(line) : line);
   }
@@ -48,41 +70,103 @@ class Printer {
   }
 
  private:
-  static std::string Fields(const AddressAnswer& answer) {
+  bool Knows(NextHopId id) const {
+    return objects_->FindNextHop(id) != nullptr ||
+           objects_->FindGroup(id) != nullptr;
+  }
+
+  // Takes the objects as they are now. The directory may not be as far as the
+  // answer.
+  void Refresh(const AddressAnswer& answer) {
+    auto now = directory_->Read();
+    if (answer.next_hop != kNoRoute && !Knows(answer.next_hop) &&
+        now.generation < answer.generation) {
+      // Without success it is described by what is known.
+      directory_->WaitFor(answer.generation, Deadline::After(kObjectTime))
+          .IgnoreError();
+      now = directory_->Read();
+    }
+    if (now.objects == objects_) return;
+    objects_ = std::move(now.objects);
+    words_.clear();
+  }
+
+  std::string Fields(const AddressAnswer& answer) const {
     output::Lookup line;
     line.set_address(answer.address.ToString());
     line.set_next_hop(answer.next_hop);
     if (answer.prefix.has_value()) line.set_prefix(answer.prefix->ToString());
     line.set_generation(answer.generation);
+    if (const auto* object = objects_->FindNextHop(answer.next_hop)) {
+      *line.mutable_object() = ToProto(*object);
+    } else if (const auto* group = objects_->FindGroup(answer.next_hop)) {
+      *line.mutable_group() = ToProto(*group);
+    }
     return Record(FieldsOf(line));
   }
 
-  static std::string Text(const AddressAnswer& answer) {
+  std::string Text(const AddressAnswer& answer) {
+    const auto [words, added] = words_.try_emplace(answer.next_hop);
+    if (added) words->second = Describe(answer.next_hop, *objects_);
     return absl::StrCat(
         answer.address.ToString(), "\t",
         answer.next_hop == kNoRoute
             ? "no route"
             : absl::StrCat("next hop ", answer.next_hop),
         "\t", answer.prefix.has_value() ? answer.prefix->ToString() : "-",
-        "\tgeneration ", answer.generation, "\n");
+        "\tgeneration ", answer.generation, words->second.empty() ? "" : "\t",
+        words->second, "\n");
   }
 
   const bool table_ = WantedForm() == OutputForm::kTable;
   const bool color_ = table_ && UsesColor(stdout);
   bool missed_ = false;
+  const std::unique_ptr<NextHopDirectory> directory_;
+  std::shared_ptr<const NextHopObjects> objects_ =
+      std::make_shared<NextHopObjects>();
+  // What they mean, of ids that were printed.
+  absl::flat_hash_map<NextHopId, std::string> words_;
 };
+
+// The objects of answers. The server tells those of next hops in the same call;
+// groups, and their members, have to be listed.
+NextHopObjects ObjectsOf(const std::shared_ptr<grpc::Channel>& channel,
+                         const std::vector<LookupAnswer>& answers) {
+  NextHopObjects objects;
+  if (absl::c_any_of(answers, [](const LookupAnswer& answer) {
+        return answer.next_hop != kNoRoute &&
+               !answer.next_hop_object.has_value();
+      })) {
+    const auto list = TableClient(channel).ListNextHops(
+        absl::GetFlag(FLAGS_table), CallDeadline());
+    // A caller that may look up need not be allowed to list.
+    if (list.ok()) {
+      for (const NextHop& next_hop : list->next_hops) objects.Set(next_hop);
+      for (const NextHopGroup& group : list->groups) objects.Set(group);
+    }
+  }
+  for (const LookupAnswer& answer : answers) {
+    if (answer.next_hop_object.has_value()) {
+      objects.Set(*answer.next_hop_object);
+    }
+  }
+  return objects;
+}
 
 ExitCode LookUpFew(const std::shared_ptr<grpc::Channel>& channel,
                    const std::vector<Address>& addresses) {
   LookupOptions options = {.table = absl::GetFlag(FLAGS_table),
                            .want_prefix = absl::GetFlag(FLAGS_prefixes),
+                           .want_next_hop = absl::GetFlag(FLAGS_describe),
                            .deadline = CallDeadline()};
   if (const auto flow = absl::GetFlag(FLAGS_flow_hash); flow.has_value()) {
     options.flow_hashes.assign(addresses.size(), *flow);
   }
   const auto answers = LookupClient(channel).Lookup(addresses, options);
   if (!answers.ok()) return Fail(answers.status());
-  Printer printer;
+  Printer printer(absl::GetFlag(FLAGS_describe)
+                      ? ObjectsOf(channel, answers->answers)
+                      : NextHopObjects());
   for (size_t i = 0; i < addresses.size(); ++i) {
     const LookupAnswer& answer = answers->answers[i];
     printer.Print({.address = addresses[i],
@@ -110,8 +194,15 @@ PipelineOptions OptionsFromFlags() {
 }
 
 // Looks up `addresses`, or the lines of the standard input, over a stream.
-ExitCode LookUpMany(const std::vector<Address>& addresses, bool lines) {
-  Printer printer;
+ExitCode LookUpMany(const std::shared_ptr<grpc::Channel>& channel,
+                    const std::vector<Address>& addresses, bool lines) {
+  std::unique_ptr<NextHopDirectory> directory;
+  if (absl::GetFlag(FLAGS_describe)) {
+    auto followed = NextHopDirectory::Follow(
+        channel, {.table = absl::GetFlag(FLAGS_table)}, CallDeadline());
+    if (followed.ok()) directory = *std::move(followed);
+  }
+  Printer printer(std::move(directory));
   ExitCode code = ExitCode::kOk;
   AddressPipeline pipeline(
       ChannelsTo(ServerTarget(), WithFlags()).value(), OptionsFromFlags(),
@@ -159,8 +250,9 @@ ExitCode Run(const Arguments& arguments) {
   if (malformed.has_value()) return *malformed;
   const auto channel = ConnectToServer();
   if (!channel.ok()) return Fail(channel.status());
-  return lines || addresses.size() > kFew ? LookUpMany(addresses, lines)
-                                          : LookUpFew(*channel, addresses);
+  return lines || addresses.size() > kFew
+             ? LookUpMany(*channel, addresses, lines)
+             : LookUpFew(*channel, addresses);
 }
 
 const RegisteredCommand kLookupCommand({
@@ -170,7 +262,8 @@ const RegisteredCommand kLookupCommand({
     .description =
         "Looks up IPv6 and IPv4 addresses and prints a line for each, in "
         "order: the address, its next hop or \"no route\", the matched "
-        "prefix, and the generation of the table, separated by tabs. "
+        "prefix, the generation of the table, and what the next hop means if "
+        "the table says so, separated by tabs. "
         "Without addresses, or with \"-\", reads addresses from the "
         "standard input, one a line. Reports malformed lines with their "
         "number and answers the others.\n\nA few addresses use one call; "
@@ -179,7 +272,7 @@ const RegisteredCommand kLookupCommand({
         "for more. If the server restarts, planbctl waits for it up to "
         "--timeout.\n\nExits with 1 if an address has no route, with 2 if "
         "one is malformed.",
-    .flags = {"prefixes", "flow_hash", "batch", "depth"},
+    .flags = {"describe", "prefixes", "flow_hash", "batch", "depth"},
     .run = Run,
 });
 

@@ -282,7 +282,8 @@ TEST_F(PlanbctlObjectsTest, ControlCharactersAreShownEscaped) {
   Do("snapshot import " + OldSnapshot());
   for (const char* words :
        {"nexthop list", "group list", "routes explain 10.0.0.1",
-        "routes explain 11.0.0.1", "routes watch --start=0 --count=1",
+        "routes explain 11.0.0.1", "lookup 10.0.0.1 11.0.0.1",
+        "lookup --json 10.0.0.1 11.0.0.1", "routes watch --start=0 --count=1",
         "nexthop list --output=csv", "nexthop list --output=yaml",
         "nexthop list --json", "group list --output=csv"}) {
     const std::string text = Do(words);

@@ -187,6 +187,58 @@ TEST_F(PlanbctlServerTest, ExplainShowsEveryMatch) {
               HasSubstr("next hop       no route\n"));
 }
 
+TEST_F(PlanbctlServerTest, LookupSaysWhatNextHopsMean) {
+  Do("load " + Write("table", kTable));
+  Do("nexthop set 5 --gateway=fe80::1 --interface=eth0 --label=transit");
+  Do("group set 7 5\\*3 6 --label=both");
+  const std::string lines =
+      "2001:db8::1\tnext hop 5\t2001:db8::/32\tgeneration 3\t"
+      "via fe80::1 dev eth0 label transit\n"
+      "10.0.0.1\tnext hop 6\t10.0.0.0/8\tgeneration 3\n"
+      "2001:db8:1::1\tnext hop 7\t2001:db8:1::/48\tgeneration 3\t"
+      "5*3 6 label both (5 via fe80::1 dev eth0 label transit)\n";
+  EXPECT_EQ(Do("lookup 2001:db8::1 10.0.0.1 2001:db8:1::1"), lines);
+  const std::string input = "2001:db8::1\n10.0.0.1\n2001:db8:1::1\n";
+  EXPECT_EQ(Do("lookup", input), lines);
+  for (const char* words : {"lookup 2001:db8:1::1 --flow_hash=2", "lookup"}) {
+    EXPECT_THAT(Do(words, "2001:db8::1\n"), HasSubstr("\tvia fe80::1"))
+        << words;
+    EXPECT_THAT(Do(absl::StrCat(words, " --nodescribe"), "2001:db8::1\n"),
+                Not(HasSubstr("via")));
+    EXPECT_THAT(Do(absl::StrCat(words, " --json"), "2001:db8::1\n"),
+                HasSubstr(R"("object":{"id":5,"interface":"eth0","weight":1,)"
+                          R"("label":"transit","gateway":"fe80::1"}})"));
+  }
+  EXPECT_THAT(Do("lookup --json 2001:db8:1::1"),
+              HasSubstr(R"("group":{"id":7,"members":[{)"));
+  // What changes while planbctl waits for input.
+  const std::string out = Scratch("dialogue");
+  EXPECT_EQ(
+      system(absl::StrCat(
+                 "bash -c 'ctl=client/planbctl/planbctl\ncoproc $ctl lookup -\n"
+                 "for label in one two; do\n"
+                 "  $ctl nexthop set 6 --label=$label >/dev/null || exit 1\n"
+                 "  echo 10.0.0.1 >&${COPROC[1]}\n"
+                 "  read -t 20 -r line <&${COPROC[0]} || exit 1\n"
+                 "  echo \"$line\"\ndone' > ",
+                 out)
+                 .c_str()),
+      0);
+  EXPECT_THAT(testing::Slurp(out),
+              AllOf(HasSubstr("\tlabel one\n"), HasSubstr("\tlabel two\n")));
+}
+
+TEST_F(PlanbctlServerTest, LookupAnswersACallerThatMayOnlyLookUp) {
+  const std::string policy = Write("policy", R"({"name": "p", "allow_rules": [
+      {"name": "lookups", "request": {"paths": ["/planb.v1.RouteLookup/*"]}}]})");
+  Kill();
+  Start("none", Write("routes", kTable),
+        {absl::StrCat("--authorization_policy=", policy)});
+  const std::string line = "10.0.0.1\tnext hop 6\t10.0.0.0/8\tgeneration 1\n";
+  EXPECT_EQ(Do("lookup 10.0.0.1"), line);
+  EXPECT_EQ(Do("lookup", "10.0.0.1\n"), line);
+}
+
 TEST_F(PlanbctlServerTest, DiffShowsWhatReplaceDoes) {
   Do("load " + Write("table", kTable));
   const std::string file =

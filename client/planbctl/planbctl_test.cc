@@ -197,7 +197,8 @@ TEST_F(PlanbctlTest, DrainingServersEndWith4) {
 TEST_F(PlanbctlTest, LookupSurvivesBrokenStreams) {
   server_.EndStreams(
       1, MakeError(grpc::StatusCode::UNAVAILABLE, "DRAINING", "going down"));
-  EXPECT_EQ(Do("lookup --batch=1 -", "10.0.0.1\n10.1.0.1\n2001:db8::1\n"),
+  EXPECT_EQ(Do("lookup --nodescribe --batch=1 -",
+               "10.0.0.1\n10.1.0.1\n2001:db8::1\n"),
             "10.0.0.1\tnext hop 6\t10.0.0.0/8\tgeneration 1\n"
             "10.1.0.1\tnext hop 6\t10.0.0.0/8\tgeneration 1\n"
             "2001:db8::1\tnext hop 5\t2001:db8::/32\tgeneration 1\n");

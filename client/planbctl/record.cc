@@ -335,6 +335,21 @@ std::string WordsText(const Message& object) {
   return absl::StrJoin(words, " ");
 }
 
+std::string Describe(NextHopId id, const NextHopObjects& objects) {
+  if (const NextHop* next_hop = objects.FindNextHop(id)) {
+    return WordsText(ToProto(*next_hop));
+  }
+  const NextHopGroup* group = objects.FindGroup(id);
+  if (group == nullptr) return "";
+  std::string words = WordsText(ToProto(*group));
+  for (const NextHopGroup::Member& member : group->members) {
+    const std::string meaning = Describe(member.next_hop, objects);
+    if (meaning.empty()) continue;
+    absl::StrAppend(&words, " (", member.next_hop, " ", meaning, ")");
+  }
+  return words;
+}
+
 OutputForm WantedForm() {
   return absl::GetFlag(FLAGS_json) ? OutputForm::kJson
                                    : absl::GetFlag(FLAGS_output).value;

@@ -20,7 +20,9 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "client/next_hop_directory.h"
 #include "client/planbctl/flags.h"
+#include "lpm/prefix.h"
 
 namespace planb::client {
 
@@ -54,6 +56,10 @@ std::string FormText(const PrintedFields& fields);
 // What is known of an object besides its id, escaped, within a line, such as
 // "via fe80::1 dev eth0 weight 3 label transit" or "7*3 8 label both".
 std::string WordsText(const google::protobuf::Message& object);
+
+// What `id` means, by its object or group: WordsText; empty without one. The
+// members of a group follow with their meaning in parentheses.
+std::string Describe(NextHopId id, const NextHopObjects& objects);
 
 // What --output and --json ask for.
 OutputForm WantedForm();

@@ -116,7 +116,8 @@ ABSL_FLAG(bool, strict, false,
           "announce: refuse prefixes that have a route; withdraw: refuse "
           "prefixes without a route; load, replay: stop at the first record "
           "that is malformed or cut, or whose route is lost, instead of "
-          "skipping it. \"routes replace\", \"routes diff\" and \"snapshot "
+          "skipping it; enrich: stop at the first malformed record instead of "
+          "passing it. \"routes replace\", \"routes diff\" and \"snapshot "
           "import\" always do.");
 ABSL_FLAG(std::optional<uint64_t>, expected_generation, std::nullopt,
           "Change the table only if this is its generation.");

@@ -350,6 +350,16 @@ std::string Describe(NextHopId id, const NextHopObjects& objects) {
   return words;
 }
 
+std::string JsonText(const std::string& text) {
+  return Json<google::protobuf::StringValue>(text);
+}
+
+std::string CsvText(absl::string_view text) {
+  std::string cell = Printable(text);
+  if (cell.find_first_of(",\"\r\n") == std::string::npos) return cell;
+  return absl::StrCat("\"", absl::StrReplaceAll(cell, {{"\"", "\"\""}}), "\"");
+}
+
 OutputForm WantedForm() {
   return absl::GetFlag(FLAGS_json) ? OutputForm::kJson
                                    : absl::GetFlag(FLAGS_output).value;
@@ -367,13 +377,9 @@ std::string Yaml(const PrintedFields& fields) {
   return text;
 }
 
-// RFC 4180, escaped for a terminal like other text. Lists and objects are JSON
-// in a cell.
+// Lists and objects are JSON in a cell.
 std::string CsvCell(const PrintedField& field) {
-  const std::string text =
-      Printable(absl::StartsWith(field.json, "\"") ? field.text : field.json);
-  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-  return absl::StrCat("\"", absl::StrReplaceAll(text, {{"\"", "\"\""}}), "\"");
+  return CsvText(absl::StartsWith(field.json, "\"") ? field.text : field.json);
 }
 
 std::string Csv(const PrintedFields& fields) {

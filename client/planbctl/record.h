@@ -61,6 +61,11 @@ std::string WordsText(const google::protobuf::Message& object);
 // members of a group follow with their meaning in parentheses.
 std::string Describe(NextHopId id, const NextHopObjects& objects);
 
+// A text as a JSON string, and as a field of CSV by RFC 4180, escaped for a
+// terminal like other text.
+std::string JsonText(const std::string& text);
+std::string CsvText(absl::string_view text);
+
 // What --output and --json ask for.
 OutputForm WantedForm();
 

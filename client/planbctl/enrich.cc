@@ -1,0 +1,775 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// planbctl enrich: adds what a table says of addresses to records of text.
+//
+// Lookups are function calls in tables that follow the server's. A record that
+// is read is written at once, byte for byte, with the added fields at its end,
+// so that memory is bounded by the longest record.
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sqlite3.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/algorithm/container.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/flags/flag.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "base/utf8.h"
+#include "client/local_table.h"
+#include "client/planbctl/command.h"
+#include "client/planbctl/flags.h"
+#include "client/planbctl/record.h"
+#include "client/planbctl/session.h"
+
+ABSL_FLAG(
+    std::string, columns, "",
+    "Names of the columns or members with addresses, separated by commas, "
+    "such as src_addr,dst_addr.");
+ABSL_FLAG(std::string, add, "next_hop,gateway,interface,label",
+          "What to add of each, separated by commas: next_hop (the id; 0: no "
+          "route), gateway, interface, label, prefix_length (which is put "
+          "last).");
+ABSL_FLAG(std::string, table_column, "",
+          "The column or member that chooses the table by --tables, such as "
+          "that of the exporter.");
+ABSL_FLAG(std::string, tables, "",
+          "VALUE=TABLE,...: the table for each value of --table_column. For "
+          "another value it is --table.");
+
+namespace planb::client {
+namespace {
+
+constexpr size_t kLongestRecord = 1 << 20;
+constexpr size_t kBlock = 1 << 16;
+// Of next hops whose fields are kept as text, and of values of --table_column.
+constexpr size_t kMostKept = 1 << 16;
+
+struct AddedField {
+  absl::string_view name;
+  bool number;
+  std::string (*of)(const NextHop&);
+};
+
+constexpr absl::string_view kNextHopField = "next_hop";
+constexpr absl::string_view kLengthField = "prefix_length";
+constexpr AddedField kFields[] = {
+    {"gateway", false,
+     [](const NextHop& hop) {
+       return hop.gateway.has_value() ? hop.gateway->ToString() : "";
+     }},
+    {"interface", false, [](const NextHop& hop) { return hop.interface; }},
+    {"label", false, [](const NextHop& hop) { return hop.label; }},
+};
+
+// The field of a next hop. Of a group it is what all members have in common,
+// but the label is its own.
+std::string ValueOf(const AddedField& field, NextHopId id,
+                    const NextHopObjects& objects) {
+  if (const NextHop* hop = objects.FindNextHop(id)) return field.of(*hop);
+  const NextHopGroup* group = objects.FindGroup(id);
+  if (group == nullptr) return "";
+  if (field.name == "label") return group->label;
+  std::string common;
+  for (const NextHopGroup::Member& member : group->members) {
+    const std::string value = ValueOf(field, member.next_hop, objects);
+    if (&member != &group->members.front() && value != common) return "";
+    common = value;
+  }
+  return common;
+}
+
+// What is added to each record.
+struct Format {
+  bool json = false;
+  std::vector<std::string> columns;  // with addresses
+  bool next_hop = false, length = false;
+  std::vector<const AddedField*> fields;
+
+  // How many fields each of them adds.
+  size_t added() const {
+    return fields.size() + (next_hop ? 1 : 0) + (length ? 1 : 0);
+  }
+  // Their names, in their order.
+  std::vector<std::string> NamesFor(const std::string& column) const {
+    std::vector<std::string> names;
+    const auto add = [&](absl::string_view name) {
+      names.push_back(absl::StrCat(column, "_", name));
+    };
+    if (next_hop) add(kNextHopField);
+    for (const AddedField* field : fields) add(field->name);
+    if (length) add(kLengthField);
+    return names;
+  }
+
+  // Appends a field, with the comma before it. JSON has none without a value.
+  void Append(const std::string& column, absl::string_view name,
+              const std::string& value, bool number, std::string& out) const {
+    if (!json) {
+      absl::StrAppend(&out, ",", CsvText(value));
+    } else if (!value.empty()) {
+      absl::StrAppend(&out, ",", JsonText(absl::StrCat(column, "_", name)), ":",
+                      number ? value : JsonText(Printable(value)));
+    }
+  }
+};
+
+// A table, and what its next hops add to records.
+class Table {
+ public:
+  Table(std::unique_ptr<LocalTable> table, const Format& format)
+      : table_(std::move(table)),
+        format_(format),
+        known_(format.columns.size()) {
+    for (const std::string& column : format.columns) {
+      std::string text;
+      format.Append(column, kLengthField, "0", true, text);
+      before_length_.push_back(text.substr(0, text.size() - 1));
+    }
+  }
+
+  // Appends the fields of an address in a column. Errors: those of LocalTable.
+  absl::Status Append(size_t column, const Address& address, std::string& out) {
+    NextHopId id = kNoRoute;
+    uint8_t length = kNoPrefixLength;
+    const std::string packed = address.ToPacked();
+    const auto looked_up =
+        format_.length
+            ? table_->LookupWithLengths(address.family(), packed.data(), 1, &id,
+                                        &length)
+            : table_->Lookup(address.family(), packed.data(), 1, &id);
+    if (!looked_up.ok()) return looked_up.status();
+    auto objects = table_->routes().objects();
+    if (objects != objects_ || known_[column].size() > kMostKept) {
+      objects_ = std::move(objects);
+      for (auto& known : known_) known.clear();
+    }
+    const auto [text, added] = known_[column].try_emplace(id);
+    if (added) text->second = FieldsOf(column, id);
+    out += text->second;
+    if (!format_.length) return absl::OkStatus();
+    if (length != kNoPrefixLength) {
+      absl::StrAppend(&out, before_length_[column], int{length});
+    } else if (!format_.json) {
+      out += ',';
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  std::string FieldsOf(size_t column, NextHopId id) const {
+    std::string text;
+    const std::string& name = format_.columns[column];
+    if (format_.next_hop) {
+      format_.Append(name, kNextHopField, absl::StrCat(id), true, text);
+    }
+    for (const AddedField* field : format_.fields) {
+      format_.Append(name, field->name, ValueOf(*field, id, *objects_),
+                     field->number, text);
+    }
+    return text;
+  }
+
+  const std::unique_ptr<LocalTable> table_;
+  const Format& format_;
+  std::shared_ptr<const NextHopObjects> objects_;
+  // By column: the fields but the length, as of objects_.
+  std::vector<absl::flat_hash_map<NextHopId, std::string>> known_;
+  std::vector<std::string> before_length_;
+};
+
+// The tables by the values of --table_column. An address has any of its forms.
+class TableChoice {
+ public:
+  // Follows the tables. Errors: INVALID_ARGUMENT for a malformed --tables;
+  // those of LocalTable::Follow.
+  absl::Status Open(const std::shared_ptr<grpc::Channel>& channel,
+                    const Format& format) {
+    std::map<std::string, Table*> by_name;
+    const auto open = [&](const std::string& name) -> absl::StatusOr<Table*> {
+      Table*& table = by_name[name];
+      if (table != nullptr) return table;
+      auto followed = LocalTable::Follow(
+          channel, {.table = name, .prefix_lengths = format.length},
+          CallDeadline());
+      if (!followed.ok()) return followed.status();
+      tables_.push_back(std::make_unique<Table>(*std::move(followed), format));
+      return table = tables_.back().get();
+    };
+    const auto fallback = open(absl::GetFlag(FLAGS_table));
+    if (!fallback.ok()) return fallback.status();
+    fallback_ = *fallback;
+    for (absl::string_view pair :
+         absl::StrSplit(absl::GetFlag(FLAGS_tables), ',', absl::SkipEmpty())) {
+      const std::pair<std::string, std::string> value =
+          absl::StrSplit(pair, absl::MaxSplits('=', 1));
+      const auto table = open(value.second);
+      if (!table.ok()) return table.status();
+      chosen_[Canonical(value.first)] = *table;
+    }
+    return absl::OkStatus();
+  }
+
+  Table& For(absl::string_view value) {
+    const auto seen = seen_.find(value);
+    if (seen != seen_.end()) return *seen->second;
+    if (seen_.size() >= kMostKept) seen_.clear();
+    const auto chosen = chosen_.find(Canonical(value));
+    Table* const table = chosen == chosen_.end() ? fallback_ : chosen->second;
+    seen_.emplace(value, table);
+    return *table;
+  }
+
+ private:
+  static std::string Canonical(absl::string_view value) {
+    const auto address = Address::Parse(value);
+    return address.ok() ? address->ToString() : std::string(value);
+  }
+
+  std::vector<std::unique_ptr<Table>> tables_;
+  Table* fallback_ = nullptr;
+  std::map<std::string, Table*> chosen_;
+  absl::flat_hash_map<std::string, Table*> seen_;
+};
+
+// A record within the input, without its line's end.
+struct Record {
+  absl::string_view bytes;
+  absl::string_view end;  // "\n", "\r\n" or, of the last one, nothing
+  std::vector<absl::string_view> fields;  // of CSV, with their quotes
+  bool malformed = false;
+};
+
+// Finds the record that `data` begins with, by RFC 4180. False: more of it is
+// needed. `last`: there is no more.
+bool FindCsv(absl::string_view data, bool last, Record& record) {
+  record.fields.clear();
+  record.malformed = false;
+  const auto finish = [&](size_t size, size_t end_size) {
+    record.bytes = data.substr(0, size);
+    record.end = data.substr(size, end_size);
+    return true;
+  };
+  for (size_t begin = 0;;) {
+    size_t at = begin;
+    if (at < data.size() && data[at] == '"') {
+      for (++at;; at += 2) {
+        at = data.find('"', at);
+        if (at == absl::string_view::npos) {
+          if (!last) return false;
+          record.malformed = true;
+          return finish(data.size(), 0);
+        }
+        if (at + 1 == data.size() && !last) return false;
+        if (at + 1 == data.size() || data[at + 1] != '"') break;
+      }
+      ++at;
+    }
+    const size_t quoted_end = at;
+    at = data.find_first_of(",\n", at);
+    if (at == absl::string_view::npos) {
+      if (!last) return false;
+      at = data.size();
+    }
+    absl::string_view field = data.substr(begin, at - begin);
+    const bool ends = at == data.size() || data[at] == '\n';
+    size_t end_size = at == data.size() ? 0 : 1;
+    if (ends && absl::ConsumeSuffix(&field, "\r")) {
+      --at;
+      ++end_size;
+    }
+    // A quote within a field without quotes, or text behind quotes.
+    record.malformed |=
+        quoted_end == begin ? absl::StrContains(field, '"') : quoted_end != at;
+    record.fields.push_back(field);
+    if (ends) return finish(at, end_size);
+    begin = at + 1;
+  }
+}
+
+bool FindLine(absl::string_view data, bool last, Record& record) {
+  const size_t at = data.find('\n');
+  if (at == absl::string_view::npos && !last) return false;
+  record.bytes = data.substr(0, at);
+  record.end = data.substr(record.bytes.size());
+  record.end = record.end.substr(0, 1);
+  while (absl::EndsWith(record.bytes, "\r")) {
+    record.bytes.remove_suffix(1);
+    record.end = data.substr(record.bytes.size(), record.end.size() + 1);
+  }
+  return true;
+}
+
+std::string Unquoted(absl::string_view field) {
+  if (!absl::ConsumePrefix(&field, "\"")) return std::string(field);
+  absl::ConsumeSuffix(&field, "\"");
+  return absl::StrReplaceAll(field, {{"\"\"", "\""}});
+}
+
+// Reads members of JSON objects, by SQLite, which checks the whole text and is
+// thirty times as fast at that as protobuf.
+class JsonMembers {
+ public:
+  // Errors: INVALID_ARGUMENT for a name that a path of SQLite cannot have.
+  absl::Status Open(const std::vector<std::string>& names) {
+    std::string query = "SELECT json_type(?1)";
+    for (size_t i = 0; i < names.size(); ++i) {
+      if (names[i].find_first_of("\"\\") != std::string::npos) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("a member \"", names[i], "\" cannot be read"));
+      }
+      absl::StrAppend(&query, ", json_extract(?1, '$.\"",
+                      absl::StrReplaceAll(names[i], {{"'", "''"}}), "\"')");
+    }
+    sqlite3* database = nullptr;
+    if (sqlite3_open(":memory:", &database) != SQLITE_OK) {
+      return absl::ResourceExhaustedError("no memory for SQLite");
+    }
+    database_.reset(database);
+    sqlite3_stmt* statement = nullptr;
+    if (sqlite3_prepare_v2(database, query.c_str(), -1, &statement, nullptr) !=
+        SQLITE_OK) {
+      return absl::InternalError(sqlite3_errmsg(database));
+    }
+    statement_.reset(statement);
+    return absl::OkStatus();
+  }
+
+  // The texts of the members in `line`; empty for one that is absent or null.
+  // Valid until the next call. False if the line is no object.
+  bool Read(absl::string_view line, std::vector<absl::string_view>& texts) {
+    sqlite3_stmt* const statement = statement_.get();
+    sqlite3_reset(statement);
+    if (absl::StrContains(line, '\0')) return false;
+    sqlite3_bind_text(statement, 1, line.data(), static_cast<int>(line.size()),
+                      SQLITE_STATIC);
+    if (sqlite3_step(statement) != SQLITE_ROW || Text(0) != "object") {
+      return false;
+    }
+    texts.clear();
+    for (int i = 1; i < sqlite3_column_count(statement); ++i) {
+      texts.push_back(Text(i));
+    }
+    return true;
+  }
+
+ private:
+  absl::string_view Text(int column) const {
+    const unsigned char* text = sqlite3_column_text(statement_.get(), column);
+    if (text == nullptr) return "";
+    return {
+        reinterpret_cast<const char*>(text),
+        static_cast<size_t>(sqlite3_column_bytes(statement_.get(), column))};
+  }
+
+  struct Close {
+    void operator()(sqlite3* database) { sqlite3_close(database); }
+    void operator()(sqlite3_stmt* statement) { sqlite3_finalize(statement); }
+  };
+  std::unique_ptr<sqlite3, Close> database_;
+  std::unique_ptr<sqlite3_stmt, Close> statement_;
+};
+
+class Enricher {
+ public:
+  Enricher(Format format, int input)
+      : format_(std::move(format)), input_(input) {}
+
+  // Errors: INVALID_ARGUMENT for input that cannot be used, with its line;
+  // those of the tables; DATA_LOSS if reading fails.
+  absl::Status Run(const std::shared_ptr<grpc::Channel>& channel) {
+    absl::Status status = Begin();
+    if (!status.ok()) return status;
+    status = tables_.Open(channel, format_);
+    if (!status.ok()) return status;
+    const bool csv = !format_.json;
+    Record record;
+    for (bool header = csv; NextRecord(record, status); header = false) {
+      if (header) {
+        status = ReadHeader(record);
+      } else if (csv) {
+        status = EnrichCsv(record);
+      } else {
+        status = EnrichJson(record);
+      }
+      if (!status.ok()) return status;
+      absl::StrAppend(&out_, record.end);
+      if (out_.size() >= kBlock && !Flush()) return absl::OkStatus();
+    }
+    Flush();
+    return status;
+  }
+
+  uint64_t malformed() const { return malformed_; }
+  const std::string& first_malformed() const { return first_malformed_; }
+
+ private:
+  // Finds out which form the input has.
+  absl::Status Begin() {
+    absl::Status status;
+    for (size_t at = 0; status.ok(); status = Fill()) {
+      at = data().find_first_not_of(" \t\r\n");
+      if (at != absl::string_view::npos) {
+        format_.json = data()[at] == '{';
+        break;
+      }
+      if (at_end_) break;
+    }
+    if (!status.ok()) return status;
+    for (const std::string& column : format_.columns) {
+      prefixes_.push_back(absl::StrCat(column, "_"));
+    }
+    std::vector<std::string> names = format_.columns;
+    if (!choice_.empty()) names.push_back(choice_);
+    return format_.json ? members_.Open(names) : absl::OkStatus();
+  }
+
+  absl::string_view data() const {
+    return absl::string_view(buffer_).substr(begin_);
+  }
+
+  // Reads more of the input. What is ready is written before it waits.
+  absl::Status Fill() {
+    buffer_.erase(0, begin_);
+    begin_ = 0;
+    if (buffer_.size() > kLongestRecord) {
+      return Malformed("the record is longer than 1 MiB");
+    }
+    pollfd ready = {.fd = input_, .events = POLLIN, .revents = 0};
+    if (poll(&ready, 1, 0) == 0) Flush();
+    const size_t before = buffer_.size();
+    buffer_.resize(before + kBlock);
+    ssize_t got = 0;
+    do {
+      got = read(input_, buffer_.data() + before, kBlock);
+    } while (got < 0 && errno == EINTR);
+    const int error = errno;
+    buffer_.resize(before + static_cast<size_t>(std::max<ssize_t>(got, 0)));
+    if (got < 0) {
+      return absl::DataLossError(
+          absl::StrCat("cannot read the input: ", std::strerror(error)));
+    }
+    at_end_ = got == 0;
+    return absl::OkStatus();
+  }
+
+  // False at the end, or on an error.
+  bool NextRecord(Record& record, absl::Status& status) {
+    for (;;) {
+      if (begin_ == buffer_.size() && at_end_) return false;
+      if (begin_ < buffer_.size() &&
+          (format_.json ? FindLine(data(), at_end_, record)
+                        : FindCsv(data(), at_end_, record))) {
+        break;
+      }
+      status = Fill();
+      if (!status.ok()) return false;
+    }
+    line_ = next_line_;
+    ++next_line_;
+    if (!format_.json) {
+      next_line_ += static_cast<uint64_t>(absl::c_count(record.bytes, '\n'));
+    }
+    begin_ += record.bytes.size() + record.end.size();
+    return true;
+  }
+
+  // False if the output is closed; the end of planbctl says so.
+  bool Flush() {
+    const bool written =
+        std::fwrite(out_.data(), 1, out_.size(), stdout) == out_.size() &&
+        std::fflush(stdout) == 0;
+    out_.clear();
+    return written;
+  }
+
+  absl::Status Malformed(absl::string_view why) const {
+    return absl::InvalidArgumentError(
+        absl::StrCat("line ", next_line_, ": ", why));
+  }
+
+  // Counts a malformed record, which passes. Errors: with --strict.
+  absl::Status Pass(absl::string_view why) {
+    std::string text = absl::StrCat("line ", line_, ": ", why);
+    if (strict_) return absl::InvalidArgumentError(text);
+    if (malformed_++ == 0) first_malformed_ = std::move(text);
+    return absl::OkStatus();
+  }
+
+  absl::Status ReadHeader(const Record& record) {
+    std::vector<std::string> names;
+    for (absl::string_view field : record.fields) {
+      if (names.empty()) absl::ConsumePrefix(&field, "\xef\xbb\xbf");
+      names.push_back(Unquoted(field));
+    }
+    const auto find = [&](const std::string& name, size_t& at) {
+      at = static_cast<size_t>(absl::c_find(names, name) - names.begin());
+      return at < names.size()
+                 ? absl::OkStatus()
+                 : absl::InvalidArgumentError(absl::StrCat(
+                       "line 1: there is no column \"", Printable(name),
+                       "\" among ", Printable(absl::StrJoin(names, ", "))));
+    };
+    absl::StrAppend(&out_, record.bytes);
+    width_ = names.size();
+    for (const std::string& column : format_.columns) {
+      places_.emplace_back();
+      absl::Status status = find(column, places_.back());
+      if (!status.ok()) return status;
+      for (const std::string& name : format_.NamesFor(column)) {
+        size_t at = 0;
+        if (find(name, at).ok()) {
+          return absl::InvalidArgumentError(
+              absl::StrCat("line 1: there is a column \"", name, "\" already"));
+        }
+        absl::StrAppend(&out_, ",", CsvText(name));
+      }
+    }
+    return choice_.empty() ? absl::OkStatus() : find(choice_, choice_place_);
+  }
+
+  absl::Status EnrichCsv(const Record& record) {
+    absl::StrAppend(&out_, record.bytes);
+    const bool blank = record.bytes.empty() && width_ > 1;
+    if (blank) return absl::OkStatus();
+    if (record.malformed || record.fields.size() != width_) {
+      return Pass(record.malformed
+                      ? "quotes are not as in RFC 4180"
+                      : absl::StrCat(record.fields.size(),
+                                     " fields, the header has ", width_));
+    }
+    texts_.clear();
+    for (const size_t place : places_) {
+      absl::string_view field = record.fields[place];
+      if (absl::ConsumePrefix(&field, "\"")) field.remove_suffix(1);
+      texts_.push_back(field);
+    }
+    const size_t before = out_.size();
+    absl::Status status =
+        choice_.empty()
+            ? Append(tables_.For(""))
+            : Append(tables_.For(Unquoted(record.fields[choice_place_])));
+    if (!wrong_.empty()) {
+      // It has the fields, without values.
+      out_.resize(before);
+      out_.append(
+          format_.columns.size() * format_.NamesFor(format_.columns[0]).size(),
+          ',');
+      return Pass(wrong_);
+    }
+    return status;
+  }
+
+  absl::Status EnrichJson(const Record& record) {
+    const size_t before = out_.size();
+    absl::StrAppend(&out_, record.bytes);
+    if (record.bytes.find_first_not_of(" \t") == absl::string_view::npos) {
+      return absl::OkStatus();
+    }
+    if (!members_.Read(record.bytes, texts_)) {
+      return Pass("the line is no JSON object");
+    }
+    for (size_t i = 0; i < prefixes_.size(); ++i) {
+      // Looks for each only if there may be one.
+      if (!absl::StrContains(record.bytes, prefixes_[i])) continue;
+      for (const std::string& name : format_.NamesFor(format_.columns[i])) {
+        if (HasMember(record.bytes, name)) {
+          return Pass(absl::StrCat("there is a member \"", name, "\" already"));
+        }
+      }
+    }
+    // It ends with the brace of the object, and blanks.
+    const size_t brace = record.bytes.rfind('}');
+    out_.resize(before + brace);
+    const size_t added = out_.size();
+    Table& table = tables_.For(choice_.empty() ? "" : texts_.back());
+    absl::Status status = Append(table);
+    if (!wrong_.empty()) {
+      out_.resize(before);
+      absl::StrAppend(&out_, record.bytes);
+      return Pass(wrong_);
+    }
+    const size_t open = record.bytes.find('{');
+    if (record.bytes.find_first_not_of(" \t\r", open + 1) == brace &&
+        out_.size() > added) {
+      out_.erase(added, 1);  // the comma
+    }
+    absl::StrAppend(&out_, record.bytes.substr(brace));
+    return status;
+  }
+
+  // True if the line, or an object in it, has such a member.
+  static bool HasMember(absl::string_view line, const std::string& name) {
+    const std::string text = JsonText(name);
+    for (size_t at = 0; (at = line.find(text, at)) != line.npos; ++at) {
+      const size_t next = line.find_first_not_of(" \t\r", at + text.size());
+      if (next != line.npos && line[next] == ':') return true;
+    }
+    return false;
+  }
+
+  // Appends the fields of texts_, the addresses. Sets wrong_ to what is no
+  // address.
+  absl::Status Append(Table& table) {
+    wrong_.clear();
+    for (size_t i = 0; i < format_.columns.size(); ++i) {
+      if (texts_[i].empty()) {
+        if (!format_.json) out_.append(format_.added(), ',');
+        continue;
+      }
+      const auto address = Address::Parse(texts_[i]);
+      if (!address.ok()) {
+        wrong_ =
+            absl::StrCat(format_.columns[i], ": ", address.status().message());
+        return absl::OkStatus();
+      }
+      absl::Status status = table.Append(i, *address, out_);
+      if (!status.ok()) return status;
+    }
+    return absl::OkStatus();
+  }
+
+  Format format_;
+  const int input_;
+  const bool strict_ = absl::GetFlag(FLAGS_strict);
+  const std::string choice_ = absl::GetFlag(FLAGS_table_column);
+  TableChoice tables_;
+  JsonMembers members_;
+
+  // The input from begin_ on is not used yet.
+  std::string buffer_;
+  size_t begin_ = 0;
+  bool at_end_ = false;
+  uint64_t line_ = 0, next_line_ = 1;  // of the record, and of the next one
+  std::string out_;
+
+  // Of the header: its columns, where the addresses and the choice are.
+  size_t width_ = 0;
+  std::vector<size_t> places_;
+  size_t choice_place_ = 0;
+
+  // How the members that are added begin in JSON, by address.
+  std::vector<std::string> prefixes_;
+  std::vector<absl::string_view> texts_;
+  std::string wrong_;
+  uint64_t malformed_ = 0;
+  std::string first_malformed_;
+};
+
+// Errors: INVALID_ARGUMENT.
+absl::StatusOr<Format> FormatFromFlags() {
+  Format format;
+  format.columns =
+      absl::StrSplit(absl::GetFlag(FLAGS_columns), ',', absl::SkipEmpty());
+  if (format.columns.empty()) {
+    return absl::InvalidArgumentError(
+        "--columns has to name the columns with addresses");
+  }
+  for (absl::string_view name :
+       absl::StrSplit(absl::GetFlag(FLAGS_add), ',', absl::SkipEmpty())) {
+    const auto* const field = absl::c_find_if(
+        kFields, [&](const AddedField& each) { return each.name == name; });
+    if (name == kNextHopField) {
+      format.next_hop = true;
+    } else if (name == kLengthField) {
+      format.length = true;
+    } else if (field != std::end(kFields)) {
+      format.fields.push_back(field);
+    } else {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--add: there is no \"", name, "\""));
+    }
+  }
+  std::set<std::string> names;
+  for (const std::string& column : format.columns) {
+    for (const std::string& name : format.NamesFor(column)) {
+      if (!names.insert(name).second) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("\"", name, "\" would be added twice"));
+      }
+    }
+  }
+  if (format.added() == 0) {
+    return absl::InvalidArgumentError("--add is empty");
+  }
+  const bool column = !absl::GetFlag(FLAGS_table_column).empty();
+  if (column == absl::GetFlag(FLAGS_tables).empty()) {
+    return absl::InvalidArgumentError(
+        "--table_column and --tables need each other");
+  }
+  for (absl::string_view pair :
+       absl::StrSplit(absl::GetFlag(FLAGS_tables), ',', absl::SkipEmpty())) {
+    const size_t equals = pair.find('=');
+    if (equals == absl::string_view::npos || equals == 0 ||
+        equals + 1 == pair.size()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--tables: \"", pair, "\" is not VALUE=TABLE"));
+    }
+  }
+  return format;
+}
+
+ExitCode Run(const Arguments& arguments) {
+  auto format = FormatFromFlags();
+  if (!format.ok()) return FailUsage(format.status().message());
+  const bool is_stdin = arguments.empty() || arguments[0] == "-";
+  const int input = is_stdin ? STDIN_FILENO
+                             : open(arguments[0].c_str(), O_RDONLY | O_CLOEXEC);
+  if (input < 0) {
+    return FailUsage(absl::StrCat(arguments[0], ": ", std::strerror(errno)));
+  }
+  const auto channel = ConnectToServer();
+  if (!channel.ok()) return Fail(channel.status());
+  Enricher enricher(*std::move(format), input);
+  const absl::Status status = enricher.Run(*channel);
+  if (!is_stdin) close(input);
+  if (absl::IsInvalidArgument(status)) return FailUsage(status.message());
+  if (!status.ok()) return Fail(status);
+  if (enricher.malformed() == 0) return ExitCode::kOk;
+  absl::FPrintF(stderr,
+                "planbctl: %d malformed records passed, the first at %s\n",
+                enricher.malformed(), Printable(enricher.first_malformed()));
+  return ExitCode::kNegative;
+}
+
+const RegisteredCommand kEnrichCommand({
+    .name = "enrich",
+    .arguments = "[FILE | -]",
+    .summary = "add next hops to records of CSV or JSON lines",
+    .description =
+        "Reads CSV with a header, or JSON objects, one a line, and writes each "
+        "record as it is, with fields added for each of --columns: "
+        "COLUMN_next_hop and so on. Of a group it adds what all members have "
+        "in common, and the group's label. JSON gets no member without a "
+        "value.\n\nFollows the table, so that lookups are function calls: "
+        "millions of records a minute, also while the server restarts. Needs "
+        "the right to watch it. What was read is written before planbctl waits "
+        "for more.\n\nA malformed record passes: one that is no record, "
+        "unchanged; one with text that is no address, without values. Then the "
+        "exit code is 1. With --strict it ends planbctl, with its line's "
+        "number and exit code 2. So does, always, a record of more than 1 MiB.",
+    .flags = {"columns", "add", "table_column", "tables", "strict"},
+    .run = Run,
+});
+
+}  // namespace
+}  // namespace planb::client

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// planbctl enrich with the real server.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <random>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "client/testing/planbctl_fixture.h"
+#include "client/testing/real_server_fixture.h"
+
+namespace planb::client {
+namespace {
+
+using testing::Do;
+using testing::Fails;
+using ::testing::HasSubstr;
+using testing::Scratch;
+using testing::Slurp;
+using testing::Write;
+
+class PlanbctlEnrichTest : public testing::RealServerFixture {
+ protected:
+  void SetUp() override {
+    RealServerFixture::SetUp();
+    Do("load " + Write("table",
+                       "10.0.0.0/8 1\n2001:db8::/32 2\n2001:db8:1::/48 7\n"
+                       "192.0.2.0/24 9\n"));
+    Do("nexthop set 1 --gateway=192.0.2.1 --interface=eth0 --label=plain");
+    Do("nexthop set 2 --gateway=fe80::1 --interface=eth0 "
+       "--label='a \"b\", c'");
+    Do("group set 7 1 2 --label=both");
+  }
+};
+
+TEST_F(PlanbctlEnrichTest, AddsFieldsToCsvAndKeepsItsBytes) {
+  EXPECT_EQ(Do("enrich --columns=src,dst",
+               "\xef\xbb\xbfsrc,note,dst\r\n"
+               "10.0.0.1,\"x, \"\"y\"\"\nz\",2001:db8::1\r\n"
+               "\"2001:db8:1::1\",,\n"
+               "11.0.0.1,\"\",192.0.2.7"),
+            "\xef\xbb\xbfsrc,note,dst,src_next_hop,src_gateway,src_interface,"
+            "src_label,dst_next_hop,dst_gateway,dst_interface,dst_label\r\n"
+            "10.0.0.1,\"x, \"\"y\"\"\nz\",2001:db8::1,1,192.0.2.1,eth0,plain,"
+            "2,fe80::1,eth0,\"a \"\"b\"\", c\"\r\n"
+            "\"2001:db8:1::1\",,,7,,eth0,both,,,,\n"
+            "11.0.0.1,\"\",192.0.2.7,0,,,,9,,,");
+  EXPECT_EQ(Do("enrich --columns=a --add=prefix_length,next_hop",
+               "a\n10.0.0.1\n2001:db8:1::1\n11.0.0.1\n\n"),
+            "a,a_next_hop,a_prefix_length\n10.0.0.1,1,8\n2001:db8:1::1,7,48\n"
+            "11.0.0.1,0,\n,,\n");
+  const std::string file = Write("flows", "a\n10.0.0.1\n");
+  EXPECT_EQ(Do("enrich --columns=a --add=label " + file),
+            "a,a_label\n10.0.0.1,plain\n");
+  EXPECT_EQ(Do("enrich --columns=a", ""), "");
+}
+
+TEST_F(PlanbctlEnrichTest, AddsMembersToJsonLinesAndKeepsTheirBytes) {
+  EXPECT_EQ(
+      Do("enrich --columns=src,dst "
+         "--add=next_hop,gateway,label,prefix_length",
+         " {\"src\": \"10.0.0.1\",\"n\":1e3,\"dst\":\"2001:db8::1\"} \r\n"
+         "\n"
+         "{ }\n"
+         "{\"dst\":\"11.0.0.1\",\"src\":null,\"x\":{\"src\":\"10.0.0.1\"}}\n"
+         "{\"s\\u0072c\":1,\"dst\":\"10.0.0.1\",\"v\":\"dst_next_hop\"}"),
+      " {\"src\": \"10.0.0.1\",\"n\":1e3,\"dst\":\"2001:db8::1\","
+      "\"src_next_hop\":1,\"src_gateway\":\"192.0.2.1\",\"src_label\":"
+      "\"plain\","
+      "\"src_prefix_length\":8,\"dst_next_hop\":2,\"dst_gateway\":\"fe80::1\","
+      "\"dst_label\":\"a \\\"b\\\", c\",\"dst_prefix_length\":32} \r\n"
+      "\n"
+      "{ }\n"
+      "{\"dst\":\"11.0.0.1\",\"src\":null,\"x\":{\"src\":\"10.0.0.1\"},"
+      "\"dst_next_hop\":0}\n"
+      "{\"s\\u0072c\":1,\"dst\":\"10.0.0.1\",\"v\":\"dst_next_hop\","
+      "\"dst_next_hop\":1,\"dst_gateway\":\"192.0.2.1\",\"dst_label\":"
+      "\"plain\","
+      "\"dst_prefix_length\":8}");
+}
+
+TEST_F(PlanbctlEnrichTest, ChoosesTheTableByAColumn) {
+  Do("table create red");
+  Do("--table=red announce 10.0.0.0/8 5 2001:db8::/32 6");
+  const std::string flags =
+      "enrich --add=next_hop --columns=a --table_column=by "
+      "--tables=2001:db8::9=red,edge=red,192.0.2.1=default ";
+  EXPECT_EQ(Do(flags,
+               "by,a\n192.0.2.1,10.0.0.1\n2001:DB8:0::9,10.0.0.1\n"
+               "\"edge\",2001:db8::1\nother,10.0.0.1\n,10.0.0.1\n"),
+            "by,a,a_next_hop\n192.0.2.1,10.0.0.1,1\n2001:DB8:0::9,10.0.0.1,5\n"
+            "\"edge\",2001:db8::1,6\nother,10.0.0.1,1\n,10.0.0.1,1\n");
+  EXPECT_EQ(Do(flags + "--table=red", "{\"by\":\"x\",\"a\":\"10.0.0.1\"}\n"),
+            "{\"by\":\"x\",\"a\":\"10.0.0.1\",\"a_next_hop\":5}\n");
+  Fails(3, flags + "--table=none", "TABLE_NOT_FOUND");
+}
+
+TEST_F(PlanbctlEnrichTest, PassesMalformedRecordsOrNamesTheLine) {
+  const std::string enrich = "enrich --columns=a --add=next_hop,label ";
+  const std::string csv =
+      "a,b\n10.0.0.1,\"\n\"\n10.0.0.1\n10.0.0.1,\"x\"y\n1.2.3,ok\n"
+      "10.0.0.1,z\n10.0.0.1,\"open\n10.0.0.1,z\n";
+  EXPECT_EQ(Fails(1, enrich,
+                  "4 malformed records passed, the first at line 4: "
+                  "1 fields, the header has 2",
+                  csv),
+            "a,b,a_next_hop,a_label\n10.0.0.1,\"\n\",1,plain\n10.0.0.1\n"
+            "10.0.0.1,\"x\"y\n1.2.3,ok,,\n10.0.0.1,z,1,plain\n"
+            "10.0.0.1,\"open\n10.0.0.1,z\n");
+  EXPECT_EQ(Fails(2, enrich + "--strict", "line 4: 1 fields", csv), "");
+  const std::string json =
+      "{\"a\":\"10.0.0.1\"}\n{\"a\":\"10.0.0.1\"\n[1]\n"
+      "{\"a\":\"x\"}\n{\"a\":\"10.0.0.1\",\"a_label\" : 1}\n{\"a\":\"\\q\"}\n";
+  EXPECT_EQ(
+      Fails(1, enrich, "5 malformed records passed, the first at line 2", json),
+      "{\"a\":\"10.0.0.1\",\"a_next_hop\":1,\"a_label\":\"plain\"}\n" +
+          json.substr(json.find('\n') + 1));
+  Fails(2, enrich + "--strict", "line 2: the line is no JSON object", json);
+}
+
+TEST_F(PlanbctlEnrichTest, BoundsARecord) {
+  const std::string long_field(900'000, 'x');
+  EXPECT_EQ(Do("enrich --columns=a --add=label",
+               absl::StrCat("a,b\n10.0.0.1,", long_field, "\n")),
+            absl::StrCat("a,b,a_label\n10.0.0.1,", long_field, ",plain\n"));
+  Fails(2, "enrich --columns=a", "line 2: the record is longer than 1 MiB",
+        absl::StrCat("a,b\n10.0.0.1,\"", long_field, long_field, "\"\n"));
+  Fails(2, "enrich --columns=a", "line 1: the record is longer than 1 MiB",
+        absl::StrCat("{\"a\":\"", long_field, long_field, "\"}\n"));
+}
+
+TEST_F(PlanbctlEnrichTest, RefusesWhatItCannotDo) {
+  for (const auto& [words, why] :
+       std::vector<std::pair<std::string, std::string>>{
+           {"", "--columns"},
+           {"--columns=a --add=asn", "there is no \"asn\""},
+           {"--columns=a --add=", "--add is empty"},
+           {"--columns=a,a", "added twice"},
+           {"--columns=a --add=label,label", "added twice"},
+           {"--columns=a --tables=x=y", "need each other"},
+           {"--columns=a --table_column=x", "need each other"},
+           {"--columns=a --table_column=x --tables=y", "VALUE=TABLE"},
+           {"--columns=c", "no column \"c\" among a, b"},
+           {"--columns=a --table_column=x --tables=y=default",
+            "no column \"x\""},
+           {"--columns=a /nonexistent", "No such file"}}) {
+    Fails(2, "enrich " + words, why, "a,b\n");
+  }
+  Fails(2, "enrich --columns=a", "column \"a_label\" already", "a,a_label\n");
+}
+
+TEST_F(PlanbctlEnrichTest, WritesWhatItReadBeforeItWaitsAndFollowsTheTable) {
+  const std::string out = Scratch("dialogue");
+  EXPECT_EQ(system(absl::StrCat(
+                       "bash -c 'ctl=client/planbctl/planbctl\n"
+                       "coproc $ctl enrich --columns=a --add=next_hop,label\n"
+                       "echo a >&${COPROC[1]}\n"
+                       "read -t 20 -r line <&${COPROC[0]} || exit 1\n"
+                       "for i in 3 4; do\n"
+                       "  $ctl nexthop set $i --label=new$i >/dev/null &&\n"
+                       "  $ctl announce 10.0.0.0/8 $i >/dev/null || exit 1\n"
+                       "  for try in {1..200}; do\n"
+                       "    echo 10.0.0.1 >&${COPROC[1]}\n"
+                       "    read -t 20 -r line <&${COPROC[0]} || exit 1\n"
+                       "    [[ $line == *new$i ]] && break\n"
+                       "    sleep 0.05\n"
+                       "  done\n"
+                       "  echo \"$line\"\n"
+                       "done' > ",
+                       out)
+                       .c_str()),
+            0);
+  EXPECT_EQ(Slurp(out), "10.0.0.1,3,new3\n10.0.0.1,4,new4\n");
+}
+
+// Quotes, commas and ends of lines wherever RFC 4180 allows them.
+TEST_F(PlanbctlEnrichTest, KeepsAnyCsv) {
+  std::mt19937 random(1);
+  std::string input = "x,a,y\n", expected = "x,a,y,a_next_hop\n";
+  const auto field = [&] {
+    std::string text;
+    const bool quoted = random() % 2 == 0;
+    if (quoted) text = "\"";
+    for (auto left = random() % 8; left > 0; --left) {
+      static const std::vector<std::string> kParts = {"\"\"", ",", "\n", "\r\n",
+                                                      "\r",   "b", " "};
+      text += quoted ? kParts[random() % kParts.size()] : "b c";
+    }
+    if (quoted) text += '"';
+    return text;
+  };
+  for (int i = 0; i < 20'000; ++i) {
+    const bool routed = random() % 2 == 0;
+    std::string address = routed ? "10.1.2.3" : "2001:db8:1::7";
+    if (random() % 3 == 0) address = absl::StrCat("\"", address, "\"");
+    const std::string record =
+        absl::StrCat(field(), ",", address, ",", field());
+    const char* const end = random() % 2 == 0 ? "\n" : "\r\n";
+    absl::StrAppend(&input, record, end);
+    absl::StrAppend(&expected, record, routed ? ",1" : ",7", end);
+  }
+  EXPECT_TRUE(Do("enrich --columns=a --add=next_hop", input) == expected);
+}
+
+}  // namespace
+}  // namespace planb::client

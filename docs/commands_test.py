@@ -200,6 +200,11 @@ def run(session, found, folder, long):
                            capture_output=True, text=True)
     if needs.returncode != 0:
         return [], [(session.document, needs.stdout.strip()) for _ in found]
+    for module in session.modules:
+        if subprocess.run([ROOT / "deploy/go_tool.sh", module], check=False,
+                          stdout=subprocess.DEVNULL).returncode != 0:
+            return [], [(session.document, f"SKIP: {module} cannot be had")
+                        for _ in found]
     with tempfile.TemporaryDirectory(prefix="planb_session") as work:
         os.mkdir(f"{work}/bin")
         # Debian's, which has the modules.

@@ -54,8 +54,10 @@ class Session:
     # Beginnings of commands that do not run, or with --long only, and why.
     without: dict = dataclasses.field(default_factory=dict)
     long: dict = dataclasses.field(default_factory=dict)
-    # As packages.sh wants them; without them the session is skipped.
+    # As packages.sh wants them, and as go_tool.sh fetches them; without them the
+    # session is skipped.
     needs: tuple = ()
+    modules: tuple = ()
 
 
 # Why a block or a command does not run.
@@ -86,7 +88,8 @@ kubectl() {  # apply -k FOLDER
         "make image": _IMAGE, "kind load": _IMAGE, "kubectl rollout": _CLUSTER,
         "in_pod=": _CLUSTER, "$in_pod": _CLUSTER,
     }, needs=("import.yaml:python3-yaml", "import.numpy:python3-numpy")),
-    Session("docs/guides/flow-enrichment.md", needs=("import.numpy:python3-numpy",)),
+    Session("docs/guides/flow-enrichment.md", needs=("import.numpy:python3-numpy",),
+            modules=("github.com/netsampler/goflow2/v2@v2.2.6",)),
     Session("docs/guides/replicas.md", needs=("etcd:etcd-server",), without={
         "deploy/kubernetes/certificates.sh": _CLUSTER, "kubectl": _CLUSTER}),
     Session("client/python/README.md", {"make wheel": SHELL, "import numpy": PYTHON},

@@ -35,6 +35,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "base/utf8.h"
+#include "client/attributes.h"
 #include "client/local_table.h"
 #include "client/planbctl/command.h"
 #include "client/planbctl/flags.h"
@@ -47,8 +48,8 @@ ABSL_FLAG(
     "such as src_addr,dst_addr.");
 ABSL_FLAG(std::string, add, "next_hop,gateway,interface,label",
           "What to add of each, separated by commas: next_hop (the id; 0: no "
-          "route), gateway, interface, label, prefix_length (which is put "
-          "last).");
+          "route), gateway, interface, label, origin_as, as_path, communities, "
+          "prefix_length (which is put last).");
 ABSL_FLAG(std::string, table_column, "",
           "The column or member that chooses the table by --tables, such as "
           "that of the exporter.");
@@ -79,6 +80,20 @@ constexpr AddedField kFields[] = {
      }},
     {"interface", false, [](const NextHop& hop) { return hop.interface; }},
     {"label", false, [](const NextHop& hop) { return hop.label; }},
+    {"origin_as", true,
+     [](const NextHop& hop) {
+       const uint32_t as = ToProto(hop.attributes).origin_as();
+       return as == 0 ? "" : absl::StrCat(as);
+     }},
+    {"as_path", false,
+     [](const NextHop& hop) { return AsPathText(ToProto(hop.attributes)); }},
+    {"communities", false,
+     [](const NextHop& hop) {
+       return absl::StrJoin(ToProto(hop.attributes).communities(), " ",
+                            [](std::string* to, uint32_t community) {
+                              *to += CommunityText(community);
+                            });
+     }},
 };
 
 // The field of a next hop. Of a group it is what all members have in common,

@@ -84,6 +84,24 @@ TEST_F(PlanbctlEnrichTest, AddsMembersToJsonLinesAndKeepsTheirBytes) {
       "\"dst_prefix_length\":8}");
 }
 
+TEST_F(PlanbctlEnrichTest, AddsWhatRoutesMean) {
+  Do("nexthop set 1 --origin_as=64496 --as_path='64500 {64496,64497}' "
+     "--communities=64500:1,64500:2");
+  Do("nexthop set 3 --origin_as=64496 --as_path=64501");
+  Do("group set 7 1 3");
+  const std::string flags =
+      "enrich --columns=a --add=origin_as,as_path,communities";
+  EXPECT_EQ(Do(flags, "a\n10.0.0.1\n2001:db8:1::1\n2001:db8::1\n"),
+            "a,a_origin_as,a_as_path,a_communities\n"
+            "10.0.0.1,64496,\"64500 {64496,64497}\",64500:1 64500:2\n"
+            "2001:db8:1::1,64496,,\n2001:db8::1,,,\n");
+  EXPECT_EQ(Do(flags, "{\"a\":\"10.0.0.1\"}\n{\"a\":\"2001:db8::1\"}\n"),
+            "{\"a\":\"10.0.0.1\",\"a_origin_as\":64496,"
+            "\"a_as_path\":\"64500 {64496,64497}\","
+            "\"a_communities\":\"64500:1 64500:2\"}\n"
+            "{\"a\":\"2001:db8::1\"}\n");
+}
+
 TEST_F(PlanbctlEnrichTest, ChoosesTheTableByAColumn) {
   Do("table create red");
   Do("--table=red announce 10.0.0.0/8 5 2001:db8::/32 6");

@@ -137,7 +137,7 @@ class Checks:
                 if (flag in ("-k", "-f") and path.startswith("deploy/")
                         and not (ROOT / path).exists()):
                     self.fail(where, words, f"there is no {path}")
-        elif "/" in program and re.match(r"^(\.ci|benchmarks|client|deploy|docs|lpm|proto|"
+        elif "/" in program and re.match(r"^(\.ci|benchmarks|client|deploy|docs|feed|lpm|proto|"
                                          r"server|third_party)/", program):
             if not (ROOT / program).exists():
                 self.fail(where, words, f"there is no {program}")

@@ -105,7 +105,7 @@ PATH=$(dirname "$(deploy/go_tool.sh go)"):$PATH
 go() { GOFLAGS=-mod=mod GOTOOLCHAIN=local command go -C /tmp/program "$@"; }
 mkdir /tmp/program && (cd /tmp/program && command go mod init program 2> /dev/null)""",
             after=STOP, replace={"/run/planb/": "/tmp/", "=PATH/": "=$PWD/"}),
-    Session("feed/README.md", {"PATH=$(dirname": SHELL, "server: unix": YAML,
+    Session("feed/README.md", {"feed/build.sh": SHELL, "server: unix": YAML,
                                "/tmp/planb-feed --config": SHELL},
             before=SERVER, after="wait %?planb-feed\n" + STOP,
             replace={"/run/planb/": "/tmp/", "=feed.yaml": "=/tmp/block.yaml"},

@@ -3,6 +3,7 @@ module planb.dev/lookup/feed
 go 1.26.0
 
 require (
+	github.com/coreos/go-systemd/v22 v22.6.0
 	github.com/goccy/go-yaml v1.19.2
 	github.com/mdlayher/netlink v1.11.0
 	github.com/osrg/gobgp/v4 v4.8.0
@@ -10,6 +11,7 @@ require (
 	golang.org/x/net v0.60.0
 	golang.org/x/sys v0.48.0
 	google.golang.org/grpc v1.85.0
+	google.golang.org/protobuf v1.36.12
 	planb.dev/lookup/client/go v0.0.0
 )
 
@@ -48,7 +50,6 @@ require (
 	golang.org/x/sync v0.23.0 // indirect
 	golang.org/x/text v0.42.0 // indirect
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20260817212433-ac3dfec99bb1 // indirect
-	google.golang.org/protobuf v1.36.12 // indirect
 	gopkg.in/yaml.v3 v3.0.1 // indirect
 )
 

@@ -24,6 +24,10 @@ fi
 GO=$(deploy/go_tool.sh go)
 export GO GOFLAGS=-mod=readonly GOTOOLCHAIN=local
 export PLANB_SERVER_BINARY=$folder/planb_server
+if [[ -z $race ]]; then
+  # As build.sh builds, so that nothing is compiled twice.
+  export CGO_ENABLED=0 GOFLAGS="$GOFLAGS -trimpath"
+fi
 client/go/generate.sh
 deploy/go_check.sh feed
 cd feed

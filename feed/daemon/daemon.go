@@ -156,6 +156,21 @@ func (d *Daemon) supervise(ctx context.Context, i int) {
 	}
 }
 
+// NotReady says why the feed is not ready; nothing if it is.
+func (d *Daemon) NotReady() string {
+	switch s, t := d.writer.Stats(), d.routes.Stats(); {
+	case s.Fenced:
+		return "another writer has taken the table"
+	case !s.Connected:
+		return "the server is not followed"
+	case !t.AllTold:
+		return "not every source has told all"
+	case !s.Ready:
+		return "what the sources told is not visible yet"
+	}
+	return ""
+}
+
 func (d *Daemon) pages() http.Handler {
 	pages := http.NewServeMux()
 	pages.Handle("GET /metrics", promhttp.HandlerFor(d.registry, promhttp.HandlerOpts{}))
@@ -163,17 +178,7 @@ func (d *Daemon) pages() http.Handler {
 		_, _ = fmt.Fprintln(w, "ok")
 	})
 	pages.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		why := ""
-		switch s, t := d.writer.Stats(), d.routes.Stats(); {
-		case s.Fenced:
-			why = "another writer has taken the table"
-		case !s.Connected:
-			why = "the server is not followed"
-		case !t.AllTold:
-			why = "not every source has told all"
-		case !s.Ready:
-			why = "what the sources told is not visible yet"
-		}
+		why := d.NotReady()
 		if why != "" {
 			http.Error(w, why, http.StatusServiceUnavailable)
 			return

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"net/netip"
 	"os"
@@ -304,6 +305,37 @@ func TestAServerHasWhatTheFilesSayAndGetsDifferences(t *testing.T) {
 		!strings.Contains(metrics, "planb_feed_ready 1") {
 		t.Error(metrics)
 	}
+}
+
+func TestSystemdIsToldOfTheStartAndOfWhatIsWaitedFor(t *testing.T) {
+	s := startServer(t, "--store=none")
+	f := newFeed(t, s, 1, "")
+	name := filepath.Join(f.folder, "notify")
+	manager, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: name, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = manager.Close() }()
+	t.Setenv("NOTIFY_SOCKET", name)
+	f.run()
+	expect := func(want string) {
+		t.Helper()
+		_ = manager.SetReadDeadline(time.Now().Add(patience))
+		for message := make([]byte, 1024); ; {
+			n, err := manager.Read(message)
+			if err != nil {
+				t.Fatalf("%v before %q", err, want)
+			}
+			if string(message[:n]) == want {
+				return
+			}
+		}
+	}
+	expect("READY=1\nSTATUS=not every source has told all") // there is no file yet
+	f.write(0, map[string]string{"10.0.0.0/8": "7"})
+	expect("READY=1\nSTATUS=ready")
+	f.command.Process.Signal(syscall.SIGTERM)
+	expect("STOPPING=1")
 }
 
 func TestIdsAreTheSameAfterBothSidesForgotEverything(t *testing.T) {

@@ -15,6 +15,9 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
+
+	systemd "github.com/coreos/go-systemd/v22/daemon"
 
 	"planb.dev/lookup/feed/bgp"
 	"planb.dev/lookup/feed/bmp"
@@ -34,11 +37,15 @@ var kinds = map[string]config.Kind{
 	"kernel": {New: kernel.New, Distance: 5},
 }
 
+// Set by build.sh.
+var version = "of no version"
+
 func main() { os.Exit(run()) }
 
 func run() int {
 	path := flag.String("config", "/etc/planb/feed.yaml", "the configuration, a file in YAML")
 	check := flag.Bool("check", false, "read the configuration, say what is wrong with it, and end")
+	tell := flag.Bool("version", false, "print the version, and end")
 	flag.Usage = func() {
 		var names []string
 		for name := range kinds {
@@ -48,6 +55,7 @@ func run() int {
 		fmt.Fprintf(flag.CommandLine.Output(), `planb-feed: keeps a table of a PlanB Lookup server equal to what sources of routes have.
 
 Usage: planb-feed [--config=FILE] [--check]
+       planb-feed --version
 
 Kinds of sources: %s. It ends with 2 if the configuration cannot be used.
 
@@ -58,6 +66,10 @@ Kinds of sources: %s. It ends with 2 if the configuration cannot be used.
 	if flag.NArg() > 0 {
 		fmt.Fprintf(os.Stderr, "planb-feed: %q is no flag\n", flag.Arg(0))
 		return 2
+	}
+	if *tell {
+		fmt.Println("planb-feed", version)
+		return 0
 	}
 	c, err := config.Load(*path, kinds)
 	if err != nil {
@@ -91,10 +103,39 @@ Kinds of sources: %s. It ends with 2 if the configuration cannot be used.
 		if address != nil {
 			log.Info("pages are served", "address", address.String())
 		}
+		go tellSystemd(ctx, d, log)
 	})
 	if err != nil {
 		log.Error("planb-feed ends", "why", err)
 		return 1
 	}
 	return 0
+}
+
+// tellSystemd tells a manager, if there is one, that the feed has started, and until ctx
+// ends what it waits for. Started is not ready: a peer may be away for days, and a
+// start that waited for it would be ended, with the sessions of all others.
+func tellSystemd(ctx context.Context, d *daemon.Daemon, log *slog.Logger) {
+	for told := ""; ; {
+		status := d.NotReady()
+		if status == "" {
+			status = "ready"
+		}
+		if status != told {
+			sent, err := systemd.SdNotify(false, systemd.SdNotifyReady+"\nSTATUS="+status)
+			if err != nil {
+				log.Error("systemd is not told", "why", err)
+			}
+			if !sent {
+				return
+			}
+			told = status
+		}
+		select {
+		case <-ctx.Done():
+			_, _ = systemd.SdNotify(false, systemd.SdNotifyStopping)
+			return
+		case <-time.After(time.Second):
+		}
+	}
 }

@@ -10,7 +10,7 @@
 # Prometheus, load, upgrade, soak.
 #
 # FOLDER holds planb_server, planbctl and, for the step `edge`, hostile_attacker;
-# without it Bazel builds them. As root on Debian it installs the packages it
+# without it Bazel builds them. planb-feed is built if it is not there. As root on Debian it installs the packages it
 # misses. Each step says PASS, FAIL, or SKIP with the reason; the exit code is 0
 # if none failed. PLANB_KUBERNETES=yes also builds a real API server, for
 # minutes, unless it was built before.
@@ -72,8 +72,8 @@ binaries_step() {
       cp -L "$from/hostile_attacker" "$work/bin"
     fi
   fi
+  cp -L "$from/planb-feed" "$work/bin" 2> /dev/null || "$here/../feed/build.sh" "$work/bin"
 }
-
 
 step manifests "$here/kubernetes/validate.sh" "$work/rendered"
 step rules "$here/monitoring/rules_test.sh"

@@ -1,48 +1,52 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 
-# Tests the systemd unit without a running systemd.
+# Tests the systemd units without a running systemd.
 #
 #   deploy/systemd/systemd_test.sh BIN
 #
-# BIN holds planb_server and planbctl. systemd's own tools judge the unit (and
-# have to refuse spoilt ones); then the unit's command lines run as an
-# unprivileged user without capabilities, with the unit's limits, and have to
-# serve, drain, and find the table again. As root on Debian it installs systemd's
+# BIN holds planb_server, planbctl and planb-feed. systemd's own tools judge the units
+# (and have to refuse spoilt ones); then the units' command lines run as
+# unprivileged users without capabilities, with the units' limits: the server has to
+# serve, drain, and find the table again, and the feed to follow it. As root on Debian it installs systemd's
 # tools if they are missing; exit code 77 (skipped) without them or without root.
 here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=deploy/lib.sh
 . "$here/../lib.sh"
-readonly UNIT=planb-lookup.service
-readonly USER_ID=61532 STRANGER=61533
+readonly UNIT=planb-lookup.service FEED=planb-feed.service
+readonly USER_ID=61532 STRANGER=61533 FEED_ID=61534
 # What systemd calls the unit's exposure, of 10.0; in tenths. 1.5 when written.
 readonly MAX_EXPOSURE=20
 arguments $# 1
 
 need_root "becoming an unprivileged user"
-"$here/../packages.sh" systemd-analyze:systemd setpriv:util-linux
+"$here/../packages.sh" systemd-analyze:systemd setpriv:util-linux curl
 
 # Short, for a socket lies in it; open to the user, with any umask.
 work=$(mktemp -d /tmp/planb_unit.XXXXXX)
-server=
+server= feed=
 cleanup() {
-  if [[ -n "$server" ]]; then
-    kill -KILL "$server" 2> /dev/null || true
-  fi
+  for process in $server $feed; do
+    kill -KILL "$process" 2> /dev/null || true
+  done
   rm -rf "$work"
 }
 trap cleanup EXIT
 fail() {
   echo "FAIL: $*" >&2
-  tail -n 20 "$work/log" >&2 2> /dev/null || true
+  tail -n 20 "$work/log" "$work/feed.log" >&2 2> /dev/null || true
   exit 1
 }
 
 chmod 755 "$work"
 install -d -m 755 "$work/bin"
-install -m 755 "$1/planb_server" "$1/planbctl" "$work/bin/"
-# The unit and its configuration, but for where things are on this machine.
-sed -e "s|/usr/bin/planb|$work/bin/planb|g" "$here/$UNIT" > "$work/$UNIT"
+install -m 755 "$1/planb_server" "$1/planbctl" "$1/planb-feed" "$work/bin/"
+# The units and their configurations, but for where things are on this machine.
+for unit in $UNIT $FEED; do
+  sed -e "s|/usr/bin/planb|$work/bin/planb|g" "$here/$unit" > "$work/$unit"
+done
+sed -e "s|/run/planb|$work/run|; s|127.0.0.1:[0-9]*\"|127.0.0.1:0\"|" "$here/feed.yaml" \
+  > "$work/feed.yaml"
 sed -e "s|/run/planb|$work/run|g; s|/var/lib/planb|$work/state|g" \
   -e 's/^\(metrics_address: "127.0.0.1\):[0-9]*/\1:0/' "$here/planb.yaml" \
   > "$work/planb.yaml"
@@ -54,13 +58,15 @@ verify() {
 mkdir "$work/probe" "$work/spoilt"
 printf '[Service]\nExecStart=/bin/true\n' > "$work/probe/probe.service"
 if verify "$work/probe/probe.service"; then
-  verify "$work/$UNIT" || fail "verify: $(cat "$work/verify")"
-  for spoil in 's/^ProtectSystem=.*/ProtectSystem=somewhat/' \
-    's/^NoNewPrivileges/NoMorePrivileges/' 's|/bin/planb_server|/bin/none|'; do
-    sed "$spoil" "$work/$UNIT" > "$work/spoilt/$UNIT"
-    if verify "$work/spoilt/$UNIT"; then
-      fail "systemd-analyze accepts what $spoil spoilt"
-    fi
+  for unit in $UNIT $FEED; do
+    verify "$work/$unit" || fail "verify: $(cat "$work/verify")"
+    for spoil in 's/^ProtectSystem=.*/ProtectSystem=somewhat/' \
+      's/^NoNewPrivileges/NoMorePrivileges/' 's|/bin/planb[_-][a-z]*|/bin/none|'; do
+      sed "$spoil" "$work/$unit" > "$work/spoilt/$unit"
+      if verify "$work/spoilt/$unit"; then
+        fail "systemd-analyze accepts what $spoil spoilt"
+      fi
+    done
   done
   echo "unit: systemd-analyze verify has nothing to say, but to spoilt ones"
 else
@@ -78,9 +84,11 @@ if exposed "$work/$UNIT"; then
   if exposed "$work/spoilt/$UNIT"; then
     fail "an open unit passes for a hardened one"
   fi
-  exposed "$work/$UNIT"
-  grep -o 'exposure level for [^ ]*: [0-9.]* [A-Z]*' "$work/security" |
-    sed 's/^/unit: /' 
+  for unit in $UNIT $FEED; do
+    exposed "$work/$unit" || fail "$(tail -n 1 "$work/security")"
+    grep -o 'exposure level for [^ ]*: [0-9.]* [A-Z]*' "$work/security" |
+      sed 's/^/unit: /'
+  done
 elif grep -q 'exposure level' "$work/security"; then
   fail "$(tail -n 1 "$work/security")"
 else
@@ -88,19 +96,20 @@ else
 fi
 
 mkdir "$work/etc"
-systemd-sysusers --root="$work" "$here/planb.sysusers.conf" > "$work/log" 2>&1 ||
-  fail "systemd-sysusers"
+systemd-sysusers --root="$work" "$here/planb.sysusers.conf" \
+  "$here/planb-feed.sysusers.conf" > "$work/log" 2>&1 || fail "systemd-sysusers"
+grep -q '^planb-feed:' "$work/etc/passwd" || fail "no user planb-feed"
 grep -q '^planb:.*:/var/lib/planb:' "$work/etc/passwd" || fail "no user planb"
 grep -q '^planb:' "$work/etc/group" || fail "no group planb"
 echo "unit: its user is what systemd-sysusers makes"
 
-# setting NAME: its value, the lines that continue it joined. What $PLANB_FLAGS
+# setting NAME [UNIT]: its value, the lines that continue it joined. What $PLANB_FLAGS
 # adds is nothing here.
 # shellcheck disable=SC2016 # the unit's variable, not the shell's
 setting() {
-  sed -e ':a' -e '/\\$/{N;s/\\\n//;ba' -e '}' "$work/$UNIT" |
+  sed -e ':a' -e '/\\$/{N;s/\\\n//;ba' -e '}' "$work/${2:-$UNIT}" |
     sed -n "s/^$1=//p" | sed -e 's/\$PLANB_FLAGS//' \
-    -e "s|/etc/planb/planb.yaml|$work/planb.yaml|g"
+    -e "s|/etc/planb/|$work/|g"
 }
 # The server has to refuse what the unit would kill it for.
 PYTHONPATH=$here/../kubernetes python3 -B - "$(setting MemoryMax)" "$here/planb.yaml" \
@@ -182,6 +191,20 @@ stop
 start
 ask $STRANGER --groups=$USER_ID lookup 2001:db8::1 || fail "after a restart"
 grep -q 'next hop 7' "$work/answer" || fail "the table did not survive"
+# As the feed's user, which is in the server's group. Its example waits for FRR then.
+eval "command=($(setting ExecStart $FEED))"
+become $FEED_ID --groups=$USER_ID "${command[@]}" 2> "$work/feed.log" &
+feed=$!
+for ((i = 0; ; ++i)); do
+  pages=$(sed -n 's/.*"pages are served","address":"\([^"]*\)".*/\1/p' "$work/feed.log")
+  [[ -z "$pages" || "$(curl --silent "$pages/readyz")" != *"told all"* ]] || break
+  ((i < 300)) || fail "the feed does not follow the server"
+  sleep 0.1
+done
+kill -TERM "$feed"
+wait "$feed" || fail "the feed: exit code $? after SIGTERM"
+feed=
+echo "unit: the feed follows the server as uid $FEED_ID, and waits for FRR"
 stop
 echo "unit: its commands serve its group as uid $USER_ID, drain, and come back"
-echo "PASS: the systemd unit"
+echo "PASS: the systemd units"

@@ -183,7 +183,7 @@ yaml.safe_dump_all(pods, open(sys.argv[2] + ".pods.yaml", "w"))
 PYTHON
 }
 
-for overlay in "${RESTRICTED[@]}" daemonset followers; do
+for overlay in "${RESTRICTED[@]}" daemonset followers router; do
   split "$overlay"
   apply "$work/$overlay.namespace.yaml" || fail "the namespace of $overlay"
   # First as a rehearsal, then for good; then there is nothing left to do.

@@ -21,7 +21,9 @@ VERSION = (pathlib.Path(__file__).resolve().parents[2] / "VERSION").read_text().
 
 # What a server needs to end after its drain: threads, the store, the kubelet.
 GRACE = 5
-ROOT_ALLOWED = ("own-folder",)
+_FRR = {"NET_ADMIN", "NET_RAW", "SYS_ADMIN", "SETGID", "SETUID"}
+CAPABILITIES = {"zebra": _FRR, "bgpd": _FRR | {"NET_BIND_SERVICE"}}
+ROOT_ALLOWED = ("own-folder", *CAPABILITIES)
 UNITS = {"": 1, "Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30}
 
 
@@ -67,7 +69,10 @@ def container_breaches(container):
         yield "can write its root file system"
     if security.get("allowPrivilegeEscalation") is not False:
         yield "may gain privileges"
-    if security.get("capabilities") != {"drop": ["ALL"]}:
+    capabilities = security.get("capabilities", {})
+    added = set(capabilities.get("add", []))
+    if (capabilities.get("drop") != ["ALL"]
+            or added - CAPABILITIES.get(container["name"], set())):
         yield "has capabilities"
     root = (
         security.get("runAsUser", 65532) == 0

@@ -5,14 +5,16 @@
 
     deploy/kubernetes/rendered_test.py FOLDER RENDERED
 
-FOLDER has planb_server and planbctl, RENDERED is validate.sh's, with OVERLAY.yaml, or
+FOLDER has planb_server, planbctl and planb-feed, RENDERED is validate.sh's, with OVERLAY.yaml, or
 has the chart. Each container gets the arguments that its pod has, its mounts as folders
 with the Secrets and ConfigMaps of the overlay in them, and an address of 127.0.0.0/8 for
 [::].
 
 Each server's arguments pass --check_config, and each becomes ready, by its readiness
 probe; but those of `replicas` and `followers` need each other and etcd:
-certificates_test.sh runs them.
+certificates_test.sh runs them. Of `router` all containers run, with Debian's FRR, and the capabilities of the
+pod's, beside a peer in a network of its own: the pod becomes ready, answers by the peer's route, and
+goes on so while zebra is killed and comes back.
 
 Needs root, for a network and an /etc/hosts of its own.
 """
@@ -57,8 +59,12 @@ class Container:
     def command(self, *more):
         program = self.spec.get("command", ["planb_server"])
         programs = {"planb_server": self._world.folder / "planb_server",
-                    "/usr/bin/planbctl": self._world.folder / "planbctl"}
-        return [str(programs[program[0]]), *program[1:], *more,
+                    "/usr/bin/planbctl": self._world.folder / "planbctl",
+                    "/usr/bin/planb-feed": self._world.folder / "planb-feed"}
+        added = self.spec.get("securityContext", {}).get("capabilities", {}).get("add")
+        apart = ["setpriv", "--no-new-privs", "--inh-caps=-all", "--bounding-set=-all,+"
+                 + ",+".join(added).lower()] if added else []
+        return [*apart, str(programs.get(program[0], program[0])), *program[1:], *more,
                 *map(self.real, self.spec.get("args", []))]
 
     def run(self, *more):
@@ -101,6 +107,15 @@ class Container:
                 raise SystemExit(f"FAIL: {self.name} is not ready: "
                                  f"{self.log.read_text(errors='replace')[-3000:]}")
             time.sleep(0.1)
+
+    def rewrite(self, *more):
+        """The files that it mounts, for where it runs; `more`: what else is replaced."""
+        for folder in self._mounts.values():
+            for file in filter(pathlib.Path.is_file, folder.iterdir()):
+                text = self.real(file.read_text())
+                for old, new in more:
+                    text = text.replace(old, new)
+                file.write_text(text)
 
     def stop(self):
         """As the kubelet does. A server ends with 0."""
@@ -170,6 +185,7 @@ class World:
             if name not in SKIPPED:
                 container.run()
         server = containers["planb-server"]
+        server.pod = containers
         server.run("--check_config")
         server.start()
         return server
@@ -200,6 +216,87 @@ def alone(world, overlay):
         print(f"{overlay}: {workload['kind']} {workload['metadata']['name']} is ready")
 
 
+def router(world, overlay):
+    """The pod with FRR, and a peer that announces a route."""
+    def ip(command):
+        subprocess.run(["ip", *command.split()], check=True)
+
+    def session(state):
+        """Whether the feed's session with zebra is in this state."""
+        page = f"http://{server.address}:9465/metrics"
+        return f'state="{state}"}} 1' in subprocess.run(
+            ["curl", "--silent", page], capture_output=True, text=True, check=True).stdout
+
+    def await_(what, condition):
+        end = time.monotonic() + PATIENCE
+        while not condition():
+            if time.monotonic() > end:
+                raise SystemExit(f"FAIL: {overlay}: {what}: " + "".join(
+                    each.log.read_text(errors="replace")[-1500:] for each in world.started))
+            time.sleep(0.1)
+
+    [workload] = filter(has_server, workloads(world.overlays[overlay]))
+    server = world.server(overlay, workload, f"{overlay}-0")
+    pod = server.pod
+    # The kubelet's are open to all users.
+    subprocess.run(["chmod", "-R", "a+rwX", world.work], check=True)
+    # Not the seconds after which a router of this size has told all.
+    pod["planb-feed"].rewrite(("kind: fpm", "kind: fpm\n    options: {quiet: 1s}"))
+    ip("link add eth0 type veth peer name eth1")
+    ip("address add 192.0.2.2/24 dev eth0")
+    ip("link set eth0 up")
+    with subprocess.Popen(["unshare", "--net", "sleep", "infinity"]) as peer:
+        try:
+            inside_peer = ["nsenter", f"--net=/proc/{peer.pid}/ns/net"]
+            await_("a network of the peer's", lambda: os.readlink(
+                f"/proc/{peer.pid}/ns/net") != os.readlink("/proc/self/ns/net"))
+            ip(f"link set eth1 netns {peer.pid}")
+            for command in ("address add 192.0.2.1/24 dev eth1", "link set eth1 up"):
+                subprocess.run([*inside_peer, "ip", *command.split()], check=True)
+            config = world.work / "peer.conf"
+            config.write_text("""router bgp 64501
+ bgp router-id 192.0.2.1
+ no bgp ebgp-requires-policy
+ no bgp network import-check
+ neighbor 192.0.2.2 remote-as 64500
+ neighbor 192.0.2.2 timers connect 1
+ address-family ipv4 unicast
+  network 198.51.100.0/24
+""")
+            with subprocess.Popen(
+                    [*inside_peer, "/usr/lib/frr/bgpd", "--skip_runas", "--no_kernel",
+                     f"--config_file={config}", f"--pid_file={config}.pid", "--vty_port=0",
+                     f"--vty_socket={world.work}", f"--socket={world.work}/none"]) as bgpd:
+                try:
+                    pod["planb-feed"].start()
+                    pod["zebra"].start()
+                    zserv = pathlib.Path(pod["zebra"].real("/var/run/frr/zserv.api"))
+                    await_("zebra listens", zserv.exists)
+                    pod["bgpd"].start()
+                    pod["planb-feed"].await_ready()
+                    server.await_ready()
+
+                    def routed():
+                        return subprocess.run(
+                            [world.folder / "planbctl", "lookup", "198.51.100.1"],
+                            check=False, env=server.environment(),
+                            stdout=subprocess.DEVNULL).returncode == 0
+
+                    await_("the peer's route", routed)
+                    pod["zebra"].process.kill()
+                    pod["zebra"].process.wait()
+                    await_("zebra is lost", lambda: session("lost"))
+                    pod["zebra"].start()
+                    await_("zebra is back", lambda: session("following") or not routed())
+                    if not routed():
+                        raise SystemExit(f"FAIL: {overlay}: the route went with zebra")
+                finally:
+                    bgpd.kill()
+        finally:
+            peer.kill()
+    print(f"{overlay}: the pod is ready, and its route survives zebra")
+
+
 def sound(world, overlay):
     """The arguments of servers that need others, which certificates_test.sh runs."""
     for workload in filter(has_server, workloads(world.overlays[overlay])):
@@ -219,7 +316,7 @@ def inside(folder, rendered):
         subprocess.run(["mount", "--bind", hosts, "/etc/hosts"], check=True)
         try:
             for overlay in sorted(set(world.overlays) - {"replicas", "followers"}):
-                alone(world, overlay)
+                (router if overlay == "router" else alone)(world, overlay)
             for overlay in sorted(set(world.overlays) & {"replicas", "followers"}):
                 sound(world, overlay)
         finally:
@@ -236,7 +333,7 @@ def main():
         raise SystemExit(__doc__)
     folder, rendered = (os.path.realpath(argument) for argument in sys.argv[1:])
     needs = subprocess.run([HERE.parent / "packages.sh", "curl", "ip:iproute2",
-                            "unshare:util-linux"], check=False)
+                            "unshare:util-linux", "setpriv:util-linux", "vtysh:frr"], check=False)
     if needs.returncode != 0:
         sys.exit(needs.returncode)
     apart = ["unshare", "--mount", "--net", "--"]

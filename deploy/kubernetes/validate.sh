@@ -14,7 +14,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=deploy/lib.sh
 . "$here/../lib.sh"
 readonly KUBERNETES=1.33.13
-readonly OVERLAYS=(sidecar daemonset deployment replicas followers loadtest)
+readonly OVERLAYS=(sidecar daemonset deployment replicas followers router loadtest)
 
 "$here/../packages.sh" import.yaml:python3-yaml openssl
 
@@ -129,6 +129,11 @@ breaks replicas 'certificates elsewhere' 's/^  name: planb-etcd-tls$/  name: oth
   'mounts the Secret planb-etcd-tls, which is not there'
 breaks deployment 'routes elsewhere' 's/^  name: planb-routes-/&x/' \
   'mounts the ConfigMap planb-routes-'
+breaks router 'a capability more' 's/- NET_RAW/&\n            - SYS_PTRACE/' \
+  'has capabilities'
+breaks router 'the feed as root' 's/runAsUser: 65533/runAsUser: 0/' 'runs as root'
+breaks router 'FRR can write' 's/readOnlyRootFilesystem: true/tty: false/' \
+  'zebra: can write its root'
 breaks followers 'plain TCP on the node' '/--tls_key/d' 'plain text on'
 echo "PASS: ${#OVERLAYS[@]} overlays valid for Kubernetes $KUBERNETES;" \
   "$controls spoilt variants refused"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 
-# Builds the Debian packages: the server, planbctl, and what C++ programs need.
+# Builds the Debian packages: the server, planbctl, planb-feed, and what C++ programs need.
 #
 #   deploy/debian/build.sh FOLDER
 #
@@ -32,6 +32,7 @@ bazel build --noshow_progress "${config[@]}" //server:planb_server \
 # The folder of this configuration: bazel-bin is that of whatever was built last.
 built=$(bazel info --noshow_progress "${config[@]}" bazel-bin 2> /dev/null)
 cp -L "$built/server/planb_server" "$built/client/planbctl/planbctl" "$bin"
+feed/build.sh "$bin" "$(dpkg --print-architecture)" >&2
 
 # One archive of all, and their headers, at the paths by which they are included.
 {
@@ -62,30 +63,38 @@ sed "s/@VERSION@/${version%-*}/" deploy/debian/planbConfigVersion.cmake.in \
   > "$tree/built/planbConfigVersion.cmake"
 cp -r deploy/debian "$tree/debian"
 rm "$tree"/debian/*.sh "$tree"/debian/*.in
-cp "$bin/planb_server" "$bin/planbctl" deploy/systemd/planb.yaml "$tree/built"
+cp "$bin"/* deploy/systemd/{planb,feed}.yaml "$tree/built"
 cp deploy/systemd/planb-lookup.service \
   "$tree/debian/planb-server.planb-lookup.service"
 cp deploy/systemd/planb.sysusers.conf "$tree/debian/planb-server.sysusers"
+cp deploy/systemd/planb-feed.service "$tree/debian"
+cp deploy/systemd/planb-feed.sysusers.conf "$tree/debian/planb-feed.sysusers"
 # Debian has no bug that asks for these packages.
-for package in planb-server planbctl libplanb-dev; do
+for package in planb-server planbctl planb-feed libplanb-dev; do
   echo "$package: initial-upload-closes-no-bugs *" \
     > "$tree/debian/$package.lintian-overrides"
 done
+# As programs in Go are.
+echo 'planb-feed: statically-linked-binary *' >> "$tree/debian/planb-feed.lintian-overrides"
 for shell in bash:planbctl zsh:_planbctl fish:planbctl.fish; do
   "$bin/planbctl" completion "${shell%:*}" \
     > "$tree/built/completions/${shell#*:}"
 done
 "$bin/planbctl" man > "$tree/built/planbctl.1"
-# The text of --help=all as it is.
-{
-  echo ".TH PLANB_SERVER 1 \"\" \"planb_server ${version%-*}\" \"User Commands\""
+# manual NAME SUMMARY HELP...: the text of its help as it is.
+manual() {
+  echo ".TH ${1^^} 1 \"\" \"$1 ${version%-*}\" \"User Commands\""
   echo '.SH NAME'
-  echo 'planb_server \- longest-prefix-match lookups over gRPC'
+  echo "$1 \\- $2"
   echo '.SH DESCRIPTION'
   echo '.nf'
-  "$bin/planb_server" --help=all | sed 's/\\/\\e/g; s/-/\\-/g; s/^\([.'"'"']\)/\\\&\1/'
+  "$bin/$1" "${@:3}" 2>&1 | sed 's/\\/\\e/g; s/-/\\-/g; s/^\([.'"'"']\)/\\\&\1/'
   echo '.fi'
-} > "$tree/built/planb_server.1"
+}
+manual planb_server 'longest-prefix-match lookups over gRPC' --help=all \
+  > "$tree/built/planb_server.1"
+manual planb-feed 'keeps a table of PlanB Lookup equal to what routing daemons say' --help \
+  > "$tree/built/planb-feed.1"
 cat > "$tree/debian/changelog" << CHANGES
 planb-lookup ($version) bookworm; urgency=medium
 
@@ -96,6 +105,6 @@ CHANGES
 (cd "$tree" && dpkg-buildpackage --build=binary --no-sign --no-check-builddeps) \
   > "$work/log" 2>&1 || fail "dpkg-buildpackage: $(tail -n 20 "$work/log")"
 mv "$work"/*.deb "$folder"
-for package in planb-server planbctl libplanb-dev; do
+for package in planb-server planbctl planb-feed libplanb-dev; do
   echo "$folder/${package}_${version}_$(dpkg --print-architecture).deb"
 done

@@ -6,9 +6,9 @@
 #   deploy/debian/test.sh [--long]
 #
 # Builds the packages and lets lintian judge them. Then, in an empty Debian 12
-# that debootstrap makes: installs server and planbctl, looks up an address
-# through the installed server, upgrades to a higher revision, removes and purges
-# them. With --long, builds and runs the example of libplanb-dev there as well,
+# that debootstrap makes: installs server, planbctl and feed, looks up an address
+# through the installed server, and one that the feed brought, upgrades to a higher
+# revision, removes and purges them. With --long, builds and runs the example of libplanb-dev there as well,
 # which takes a compiler. Needs root, the Debian packages'
 # registry that apt is set up for, and no running systemd. Exit code 77: skipped.
 here=$(cd "$(dirname "$0")" && pwd)
@@ -59,16 +59,18 @@ install_all() {
     > "$work/apt.log" 2>&1 || fail "apt-get install"
 }
 
-install_all "${packages[@]:0:2}"
+install_all "${packages[@]:0:3}"
 within getent passwd planb | grep -q ':/var/lib/planb:' || fail "no user planb"
 for file in /lib/systemd/system/planb-lookup.service /etc/planb/planb.yaml \
   /usr/share/man/man1/planbctl.1.gz /usr/share/man/man1/planb_server.1.gz \
-  /usr/share/bash-completion/completions/planbctl; do
+  /usr/share/bash-completion/completions/planbctl \
+  /lib/systemd/system/planb-feed.service /usr/share/man/man1/planb-feed.1.gz; do
   # A minimal root leaves manuals out.
   [[ -e "$root$file" || "$file" == */man/* ]] || fail "no $file"
 done
 
-# ask EXPECTED: starts the installed server as its unit does, and looks up.
+# ask EXPECTED [ANNOUNCED [GATEWAY]]: starts the installed server as its unit does, and
+# looks up; with a GATEWAY also what the installed feed brings.
 ask() {
   within install -d -o planb -g planb /run/planb /var/lib/planb
   within setpriv --reuid=planb --regid=planb --clear-groups \
@@ -87,14 +89,35 @@ ask() {
     within "$example" unix:///run/planb/planb.sock 2001:db8::1 |
       grep -q 'next hop 7 by the server' || code=$?
   fi
+  if [[ -n "${3:-}" ]]; then
+    within setpriv --reuid=planb-feed --regid=planb-feed --groups="$(within getent \
+      group planb | cut -d: -f3)" planb-feed --config=/tmp/feed.yaml 2> "$work/feed.log" &
+    local feed=$!
+    for _ in {1..100}; do
+      grep -q 'is visible' "$work/feed.log" && break
+      sleep 0.1
+    done
+    within planbctl lookup 2001:db8:f::1 > "$work/fed" || code=$?
+    within planbctl nexthop list | grep -q "$3" || code=1
+    pkill -TERM -P "$feed" 2> /dev/null || kill -TERM "$feed"
+    wait "$feed" || code=$?
+  fi
   pkill -TERM -P "$server" planb_server 2> /dev/null || kill -TERM "$server"
   wait "$server" || true
   ((code == 0)) && grep -q "next hop $1" "$work/answer" ||
     fail "the installed server answered $(< "$work/answer")"
 }
 ask 7 7
+# The example is sound. A feed of a file: its user may write by the group's socket.
+within planb-feed --check > "$work/feed.log" || fail "the example of planb-feed"
+[[ ! -e "$root/etc/systemd/system/multi-user.target.wants/planb-feed.service" ]] ||
+  fail "planb-feed takes a table without being asked"
+printf '2001:db8::/32 7\n2001:db8:f::/48 via fe80::9 dev eth0\n' > "$root/tmp/routes.txt"
+echo 'sources: [{name: file, kind: file, options: {path: /tmp/routes.txt}}]' \
+  > "$root/tmp/feed.yaml"
+ask 7 '' fe80::9
 if [[ -n "$long" ]]; then
-  install_all "${packages[2]}" g++ cmake make pkg-config
+  install_all "${packages[3]}" g++ cmake make pkg-config
   within cmake -S /usr/share/doc/libplanb-dev/examples -B /tmp/build \
     > "$work/cmake.log" 2>&1 || fail "cmake"
   within cmake --build /tmp/build > "$work/cmake.log" 2>&1 ||
@@ -117,7 +140,7 @@ echo "packages: installed in an empty Debian 12; the server answers"
 echo '# changed by the administrator' >> "$root/etc/planb/planb.yaml"
 PLANB_DEB_REVISION=2 "$here/build.sh" "$work/newer" > "$work/packages"
 mapfile -t newer < "$work/packages"
-install_all "${newer[@]:0:2}"
+install_all "${newer[@]:0:3}"
 within dpkg-query --show --showformat='${Version}' planb-server | grep -q -- -2 ||
   fail "not upgraded"
 grep -q 'by the administrator' "$root/etc/planb/planb.yaml" ||
@@ -125,11 +148,11 @@ grep -q 'by the administrator' "$root/etc/planb/planb.yaml" ||
 ask 7
 echo "packages: upgraded; configuration and table are what they were"
 
-within apt-get remove -y -qq planb-server planbctl > "$work/apt.log" 2>&1 ||
+within apt-get remove -y -qq planb-server planbctl planb-feed > "$work/apt.log" 2>&1 ||
   fail "apt-get remove"
 [[ -e "$root/var/lib/planb/planb.db" && -e "$root/etc/planb/planb.yaml" &&
   ! -e "$root/usr/bin/planb_server" ]] || fail "what is left after a removal"
-within apt-get purge -y -qq planb-server planbctl > "$work/apt.log" 2>&1 ||
+within apt-get purge -y -qq planb-server planbctl planb-feed > "$work/apt.log" 2>&1 ||
   fail "apt-get purge"
 left=$(find "$root" -xdev \( -path "$root/debs" -o -path "$root/proc" \
   -o -path "$root/var/log" -o -path "$root/run" \) -prune -o \

@@ -18,6 +18,7 @@ _SELECTORS = {
     "TAB": 'job=~"$job", instance=~"$instance", table=~"$table"',
     "SEL": 'job=~"$job", instance=~"$instance"',
 }
+_OURS = '__name__=~"planb_build_info|planb_feed_ready"'
 _WIDTH = 24
 _HEIGHTS = {"stat": 4, "table": 5, "timeseries": 8}
 
@@ -123,7 +124,7 @@ def dashboard() -> dict:
     return {
         "uid": "planb-lookup",
         "title": "PlanB Lookup",
-        "description": "Lookups, changes, memory, security of PlanB servers.",
+        "description": "Lookups, changes, memory, security of PlanB servers; feeds.",
         "tags": ["planb"],
         "schemaVersion": 38,
         "version": 1,
@@ -135,9 +136,9 @@ def dashboard() -> dict:
         "templating": {"list": [
             {"type": "datasource", "name": "datasource",
              "label": "Data source", "query": "prometheus"},
-            _choice("job", "Job", "label_values(planb_lookups_total, job)"),
-            _choice("instance", "Server",
-                    'label_values(planb_lookups_total{job=~"$job"}, instance)'),
+            _choice("job", "Job", f"label_values({{{_OURS}}}, job)"),
+            _choice("instance", "Server or feed",
+                    f'label_values({{{_OURS}, job=~"$job"}}, instance)'),
             _choice("table", "Table",
                     'label_values(planb_routes{job=~"$job", '
                     'instance=~"$instance"}, table)'),
@@ -156,7 +157,7 @@ def dashboard() -> dict:
 
 # What Grafana would put there: everything, and a range for rules run 60 times
 # faster.
-_VARIABLES = {"$job": "planb", "$instance": ".+", "$table": ".+",
+_VARIABLES = {"$job": "planb|planb-feed", "$instance": ".+", "$table": ".+",
               "$__rate_interval": "5s"}
 
 

@@ -50,7 +50,8 @@ def _stat(title, unit, description, expression, legend=""):
 
 
 OVERVIEW = [
-    _stat("Servers up", "short", "Servers that answer.", "sum(up{SEL})"),
+    _stat("Servers up", "short", "Servers that answer.",
+        "count(planb_build_info{SEL})"),
     _stat("All lookups", "ops",
         "Addresses looked up a second, all chosen servers together.",
         f"sum({_rate('planb_lookups_total{SEL}')})"),
@@ -196,10 +197,41 @@ SECURITY = [
         "peer's user or group.", _rate("planb_peers_refused_total{SEL}")),
 ]
 
+FEED = [
+    Panel("State of feeds", "short",
+        "1 while the feed's table is complete, while it follows the server, and "
+        "(bad) if another writer has taken its table. Empty without planb-feed.",
+        tuple((f"planb_feed_{name}{{SEL}}", "{{instance}} " + name)
+              for name in ("ready", "connected", "fenced"))),
+    _one("Sessions of sources", "short",
+        "Sessions that are telling all they have, follow changes, or are lost.",
+        "planb_feed_source_sessions{SEL}", "{{instance}} {{source}} {{state}}"),
+    Panel("Routes of sources", "short",
+        "Routes that each source has, and of those the stale ones: of lost "
+        "sessions, or not told again yet.", (
+        ("planb_feed_source_routes{SEL}", "{{instance}} {{source}}"),
+        ("planb_feed_source_stale_routes{SEL}", "{{instance}} {{source}} stale"),)),
+    Panel("From a source's change to visible", "s",
+        "Percentiles of the time from the oldest change of a batch until lookups "
+        "see it.", _percentiles("planb_feed_visible_seconds", (50, 99)), log=True),
+    Panel("Changes by feeds", "ops",
+        "Changes a second that feeds made visible, and batches that the server "
+        "refused.", (
+        (_rate("planb_feed_changes_total{SEL}"), "{{instance}} {{what}}"),
+        (_rate("planb_feed_rejected_batches_total{SEL}"), "{{instance}} refused"),)),
+    Panel("Routes that went without a word", "ops",
+        "Routes a second that a source did not tell again (swept), whose session "
+        "was lost for too long (expired), or that no server takes (refused).",
+        tuple((_rate(f"planb_feed_source_{name}_routes_total{{SEL}}"),
+               "{{instance}} {{source}} " + name)
+              for name in ("swept", "expired", "refused"))),
+]
+
 ROWS = [
     ("Overview", OVERVIEW),
     ("Lookups", LOOKUPS),
     ("Routes and changes", CHANGES),
+    ("Feeds", FEED),
     ("Memory and process", MEMORY),
     ("Security", SECURITY),
 ]

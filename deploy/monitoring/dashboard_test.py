@@ -18,7 +18,8 @@ import unittest
 import dashboard
 
 _DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}
-_METRICS = pathlib.Path(__file__).parents[2] / "server/METRICS.md"
+_METRICS = [pathlib.Path(__file__).parents[2] / room / "METRICS.md"
+            for room in ("server", "feed")]
 _WIDTH = 24
 # Over the time that its description says.
 _FIXED_RANGES = {"Certificates replaced"}
@@ -108,7 +109,8 @@ class DashboardTest(unittest.TestCase):
         self.assertTrue(any(complaint in each for each in found), found)
 
     def test_asks_for_metrics_that_there_are(self):
-        served = set(re.findall(r"^\| `(\w+)`", _METRICS.read_text(), re.MULTILINE))
+        served = {name for document in _METRICS for name in
+                  re.findall(r"^\| `(\w+)`", document.read_text(), re.MULTILINE)}
         asked = {name for panel in dashboard.panels_shown()
                  for target in panel["targets"]
                  for name in re.findall(r"(?<![:\w])((?:planb|process)_\w+)\{",

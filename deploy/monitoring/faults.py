@@ -14,7 +14,7 @@ import time
 import urllib.request
 
 import grpc
-from processes import Etcd, Server, free_port, wait_until
+from processes import Etcd, Feed, Server, free_port, wait_until
 
 _DEPLOY = pathlib.Path(__file__).parents[1]
 _POLICY = _DEPLOY / "kubernetes" / "policy" / "sidecar.json"
@@ -67,6 +67,7 @@ class Fault:
     name = ""
     alerts = set()
     load = None  # a Load that ends with the fault
+    feed = None  # a Feed that does
 
     def __init__(self, server: Server):
         self.server = server
@@ -117,6 +118,8 @@ class Fault:
             self._thread.join()
         if self.load is not None:
             self.load.close()
+        if self.feed is not None:
+            self.feed.kill()
         self.server.kill()
 
     def metrics(self) -> str:
@@ -153,10 +156,13 @@ class Well(Fault):
         # Something of everything that panels show.
         self.load = Load(self.server, "--rate=200000", "--batch=256",
                          "--trace=uniform")
+        self.feed = Feed(self.server)
+        self.feed.start()
         self.next_hop = 0
 
     def tick(self):
         self.next_hop += 1
+        self.feed.tell(f"2001:db8::/32 {self.next_hop}")
         self.server.ctl("announce", "2001:db8::/32", self.next_hop)
 
 
@@ -469,8 +475,39 @@ class CertificateExpiring(Fault):
         self.issue(days=90)
 
 
+class FeedDown(Fault):
+    name = "feed-down"
+    alerts = {"PlanBFeedDown"}
+
+    def prepare(self):
+        super().prepare()
+        self.feed = Feed(self.server)
+        self.feed.tell("2001:db8::/32 7")
+        self.feed.start()
+
+    def inject(self):
+        self.feed.kill()
+
+    def undo(self):
+        self.feed.start()
+
+
+class FeedWithoutItsSource(FeedDown):
+    name = "feed-source"
+    alerts = {"PlanBFeedNotReady", "PlanBFeedSessionLost"}
+
+    def inject(self):
+        self.feed.kill()
+        self.feed.file.unlink()
+        self.feed.start()
+
+    def undo(self):
+        self.feed.tell("2001:db8::/32 7")
+
+
 ALL = [
     Well, Down, Restarting, NoDescriptors, NoRoutes, RebuildFailing,
     StoreFailing, StoreSilent, StoreUnreadable, MemoryNearLimit, Slow,
-    LookupErrors, CallersRefused, PolicyDenies, CertificateExpiring
+    LookupErrors, CallersRefused, PolicyDenies, CertificateExpiring,
+    FeedDown, FeedWithoutItsSource
 ]

@@ -6,7 +6,8 @@
     deploy/monitoring/kubernetes.py | kubectl apply -f -
 
 A PrometheusRule with the groups of rules.yaml and a PodMonitor for the
-containers that deploy/kubernetes/base adds to a pod, in any namespace.
+containers that deploy/kubernetes/base adds to a pod, in any namespace, and for
+those of planb-feed.
 """
 
 import pathlib
@@ -29,6 +30,18 @@ def rule_resource() -> dict:
     }
 
 
+def endpoint(port: str, container: str, job: str) -> dict:
+    """`job` is what the rules and the dashboard ask for."""
+    return {
+        "port": port,
+        "relabelings": [
+            {"action": "keep", "regex": container,
+             "sourceLabels": ["__meta_kubernetes_pod_container_name"]},
+            {"targetLabel": "job", "replacement": job},
+        ],
+    }
+
+
 def monitor_resource() -> dict:
     return {
         "apiVersion": "monitoring.coreos.com/v1",
@@ -38,15 +51,10 @@ def monitor_resource() -> dict:
             "namespaceSelector": {"any": True},
             # As a sidecar it is in pods of any name: the container tells.
             "selector": {},
-            "podMetricsEndpoints": [{
-                "port": "metrics",
-                "relabelings": [
-                    {"action": "keep", "regex": "planb-server",
-                     "sourceLabels": ["__meta_kubernetes_pod_container_name"]},
-                    # What the rules and the dashboard ask for.
-                    {"targetLabel": "job", "replacement": "planb"},
-                ],
-            }],
+            "podMetricsEndpoints": [
+                endpoint("metrics", "planb-server", "planb"),
+                endpoint("feed", "planb-feed", "planb-feed"),
+            ],
         },
     }
 

@@ -147,6 +147,41 @@ class Server:
         return self.log.read_text(errors="replace")[-2000:]
 
 
+class Feed:
+    """A planb-feed of one file, with a table of its own on a server. Not thread-safe."""
+
+    def __init__(self, server: Server):
+        self._server = server
+        self.metrics = f"127.0.0.1:{free_port()}"
+        self.file = server.work / f"{server.name}.routes"
+        self._config = server.work / f"{server.name}.feed.yaml"
+        # JSON is YAML.
+        self._config.write_text(json.dumps({
+            "server": server.target, "table": "fed", "create_table": True,
+            "metrics_address": self.metrics,
+            "sources": [{"name": "file", "kind": "file",
+                         "options": {"path": str(self.file), "poll": "200ms"}}]}))
+        self._process = None
+
+    def tell(self, *routes: str):
+        """Puts the file in place."""
+        draft = self.file.with_suffix(".draft")
+        draft.write_text("\n".join(routes) + "\n")
+        draft.rename(self.file)
+
+    def start(self):
+        """Starts it, perhaps again, and does not wait."""
+        with open(self._server.work / f"{self._server.name}.feed.log", "ab") as log:
+            self._process = subprocess.Popen(
+                [self._server.programs / "planb-feed", f"--config={self._config}"],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+
+    def kill(self):
+        if self._process is not None and self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
+
+
 class Etcd:
     """One member of etcd. Not thread-safe. Ends its process when it is closed."""
 
@@ -239,7 +274,7 @@ class Prometheus:
         with open(HERE / "rules.yaml", encoding="utf-8") as file:
             rules = faster_rules(yaml.safe_load(file))
         (work / "rules.yaml").write_text(yaml.safe_dump(rules))
-        self._targets = work / "targets.json"
+        self._targets = {job: work / f"{job}.json" for job in ("planb", "planb-feed")}
         self.set_targets({})
         config = {
             "global": {
@@ -249,12 +284,12 @@ class Prometheus:
             },
             "rule_files": [str(work / "rules.yaml")],
             "scrape_configs": [{
-                "job_name": "planb",
+                "job_name": job,
                 "file_sd_configs": [{
-                    "files": [str(self._targets)],
+                    "files": [str(file)],
                     "refresh_interval": "1s"
                 }]
-            }]
+            } for job, file in self._targets.items()]
         }
         (work / "prometheus.yaml").write_text(yaml.safe_dump(config))
         with open(self._log, "wb") as log:
@@ -281,18 +316,15 @@ class Prometheus:
         except OSError:
             return False
 
-    def set_targets(self, targets: dict):
-        """`targets`: HOST:PORT by name, which becomes the label `instance`."""
-        entries = [{
-            "targets": [address],
-            "labels": {
-                "instance": name
-            }
-        } for name, address in targets.items()]
-        # Renamed, so that it is never read half written.
-        draft = self._targets.with_suffix(".draft")
-        draft.write_text(json.dumps(entries))
-        draft.rename(self._targets)
+    def set_targets(self, targets: dict, feeds: dict | None = None):
+        """`targets`, `feeds`: HOST:PORT by name, which becomes the label `instance`."""
+        for file, of in zip(self._targets.values(), (targets, feeds or {})):
+            entries = [{"targets": [address], "labels": {"instance": name}}
+                       for name, address in of.items()]
+            # Renamed, so that it is never read half written.
+            draft = file.with_suffix(".draft")
+            draft.write_text(json.dumps(entries))
+            draft.rename(file)
 
     def _get(self, path: str, **parameters):
         asked = urllib.parse.urlencode(parameters)

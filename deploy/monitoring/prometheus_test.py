@@ -5,7 +5,7 @@
 
     prometheus_test.py BIN PROMETHEUS_BIN
 
-BIN holds planb_server and planbctl, PROMETHEUS_BIN prometheus. The rules run 60
+BIN holds planb_server, planbctl and planb-feed, PROMETHEUS_BIN prometheus. The rules run 60
 times faster (processes.py). All faults are injected at once, each into a server of
 its own; beside them is one that is well, with lookups and updates. Then each
 query of the dashboard is asked, the faults are undone, and every alert has to
@@ -90,11 +90,12 @@ def run(programs, prometheus_programs, work, trouble):
 def play(prometheus, trouble):
     names = {each.name for each in trouble}
     seen = set()
-    prometheus.set_targets({e.name: e.server.metrics for e in trouble})
+    feeds = {e.name: e.feed.metrics for e in trouble if e.feed}
+    prometheus.set_targets({e.name: e.server.metrics for e in trouble}, feeds)
 
     def scraped() -> bool:
         up = prometheus.query("up == 1")
-        return {labels["instance"] for labels, _ in up} == names
+        return len(up) == len(names) + len(feeds)
 
     wait_until(scraped, "all are scraped")
     # Long enough for a while ago to be known.

@@ -6,7 +6,7 @@
 #
 #   deploy/monitoring/prometheus_test.sh BIN
 #
-# BIN is a folder with planb_server and planbctl. Needs Python with yaml and
+# BIN is a folder with planb_server, planbctl and planb-feed. Needs Python with yaml and
 # grpc, openssl and etcd, and as root on Debian installs what is missing. Exit code
 # 77 (skipped) where it cannot.
 here=$(cd "$(dirname "$0")" && pwd)

@@ -10,7 +10,7 @@ import (
 	"planb.dev/lookup/feed/rib"
 )
 
-// What /metrics shows. README.md has the table of them.
+// What /metrics shows. METRICS.md has the table of them.
 type metrics struct {
 	daemon  *Daemon
 	changes *prometheus.CounterVec

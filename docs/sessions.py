@@ -58,6 +58,7 @@ class Session:
     # session is skipped.
     needs: tuple = ()
     modules: tuple = ()
+    root: bool = False
 
 
 # Why a block or a command does not run.
@@ -92,6 +93,13 @@ kubectl() {  # apply -k FOLDER
             modules=("github.com/netsampler/goflow2/v2@v2.2.6",)),
     Session("docs/guides/replicas.md", needs=("etcd:etcd-server",), without={
         "deploy/kubernetes/certificates.sh": _CLUSTER, "kubectl": _CLUSTER}),
+    Session("docs/guides/router.md", {
+        "feed/build.sh": SHELL, "cat >": SHELL, "echo 'fpm": SHELL, "static()": SHELL,
+        "kill -9": SHELL}, needs=("vtysh:frr", "ip:iproute2", "curl"), root=True,
+            before="chmod 755 /tmp/"),
+    Session("docs/guides/route-reflector.md", {
+        "feed/build.sh": SHELL, "cat >": SHELL, "vtysh": SHELL, "kill -9": SHELL},
+            needs=("vtysh:frr", "curl"), root=True, before="chmod 755 /tmp/"),
     Session("client/python/README.md", {"make wheel": SHELL, "import numpy": PYTHON},
             before=SERVER + """
 python3 -m venv --system-site-packages --without-pip /tmp/venv
@@ -241,6 +249,8 @@ NOT_RUN = {
         "feed/build.sh": _MACHINE,
         "[Service]": _DIAGRAM,
     },
+    "docs/guides/router.md": {"apt-get": _MACHINE, "kubectl": _CLUSTER},
+    "docs/guides/route-reflector.md": {"apt-get": _MACHINE},
     "docs/ARCHITECTURE.md": {"proto/planb/v1 ": _DIAGRAM, "base <- proto": _DIAGRAM},
     "lpm/README.md": {"routes": _DIAGRAM},
     "server/METRICS.md": {"PLANB_WRITE_METRICS=1": "writes the document; make test checks it"},

@@ -32,6 +32,8 @@ NAV = {
         "A sidecar": "docs/guides/sidecar.md",
         "Flow enrichment": "docs/guides/flow-enrichment.md",
         "Replicas": "docs/guides/replicas.md",
+        "A router": "docs/guides/router.md",
+        "A route reflector's view": "docs/guides/route-reflector.md",
     },
     "Concepts": {
         "Architecture": "docs/ARCHITECTURE.md",
@@ -74,6 +76,7 @@ NAV = {
         "Types": "reference/types.md",
         "Error reasons": "reference/errors.md",
         "Metrics": "server/METRICS.md",
+        "Metrics of planb-feed": "feed/METRICS.md",
     },
     "Development": {"Contributing": "CONTRIBUTING.md", "Changes": "CHANGELOG.md"},
 }

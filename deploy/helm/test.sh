@@ -7,9 +7,9 @@
 #
 # Helm lints and renders it, as it is and with other values; the manifests must
 # be valid for Kubernetes and keep the rules that the overlays keep, and values
-# that cannot work must be refused. With a FOLDER that has planb_server and
-# planbctl, these use the certificates that the chart makes, and become ready with its
-# arguments. helm and kubeconform come
+# that cannot work must be refused. With a FOLDER that has planb_server,
+# planbctl and planb-feed, these use the certificates that the chart makes, and become ready
+# with its arguments. helm and kubeconform come
 # from the Go module proxy, pinned by deploy/go_tool.sh.
 here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=deploy/lib.sh
@@ -59,7 +59,29 @@ render more -f "$work/values.yaml" --set replicas=3 --set tls.secretName=own --s
   --set flags.log_level=debug --set image.repository=registry.example/planb-lookup \
   --set 'tolerations[0].key=dataplane' --set nodeSelector.pool=network ||
   fail "other values do not render"
-for manifests in default more; do
+cat > "$work/feed.values.yaml" << 'VALUES'
+feed:
+  enabled: true
+  config:
+    stale_time: 10m
+    sources:
+      - {name: routes, kind: file, options: {path: /etc/planb/feed/routes.txt}}
+  files:
+    routes.txt: "2001:db8::/32 via fe80::1 dev eth0\n"
+networkPolicy:
+  ingress: [{from: [{ipBlock: {cidr: 192.0.2.0/24}}], ports: [{port: 1179}]}]
+VALUES
+render feed -f "$work/feed.values.yaml" || fail "with a feed: $(< "$work/render.log")"
+if grep -q -- '--routes=' "$work/feed.yaml"; then
+  fail "there are routes where the feed brings them"
+fi
+for line in 'cidr: 192.0.2.0/24' '- port: feed' 'stale_time: 10m'; do
+  grep -qF -- "$line" "$work/feed.yaml" || fail "with a feed no $line"
+done
+if render nothing --set feed.enabled=true; then
+  fail "a feed of nothing"
+fi
+for manifests in default more feed; do
   "$kubeconform" -strict -summary -schema-location \
     "$schemas/{{.ResourceKind}}{{.KindSuffix}}.json" "$work/$manifests.yaml" ||
     fail "$manifests is not valid"
@@ -75,10 +97,11 @@ done
 if grep -q 'NetworkPolicy\|PodDisruptionBudget\|^  replicas:\|kind: Secret' "$work/more.yaml"; then
   fail "what was switched off is there"
 fi
-# The Secret that `tls.secretName` says is there.
-printf -- '---\n{apiVersion: v1, kind: Secret, metadata: {name: own, namespace: planb}}\n' \
-  >> "$work/more.yaml"
-"$here/../kubernetes/manifest_rules.py" "$work/default.yaml" "$work/more.yaml" ||
+# The Secrets that the values name are there.
+printf -- '---\n{apiVersion: v1, kind: Secret, metadata: {name: %s, namespace: planb}}\n' \
+  own etcd-client >> "$work/more.yaml"
+"$here/../kubernetes/manifest_rules.py" "$work/default.yaml" "$work/more.yaml" \
+  "$work/feed.yaml" ||
   fail "rules broken"
 
 # As it is, it has all that its pods mount, and routes to be ready with.
@@ -94,6 +117,7 @@ if [[ -n "${1:-}" ]]; then
     routes-client-tls
   mkdir "$work/rendered"
   cp "$work/default.yaml" "$work/rendered/chart.yaml"
+  cp "$work/feed.yaml" "$work/rendered/chart-with-feed.yaml"
   "$here/../kubernetes/rendered_test.py" "$1" "$work/rendered"
 fi
 

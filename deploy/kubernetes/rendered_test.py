@@ -211,7 +211,14 @@ def alone(world, overlay):
     """Each server of an overlay that needs nothing else becomes ready."""
     for workload in filter(has_server, workloads(world.overlays[overlay])):
         server = world.server(overlay, workload, f"{overlay}-0")
+        feed = server.pod.get("planb-feed")
+        if feed:
+            feed.rewrite()
+            feed.start()
+            feed.await_ready()
         server.await_ready()
+        if feed:
+            feed.stop()
         server.stop()
         print(f"{overlay}: {workload['kind']} {workload['metadata']['name']} is ready")
 

@@ -14,7 +14,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=deploy/lib.sh
 . "$here/../lib.sh"
 umask 022
-readonly MAX_BYTES=40000000
+readonly MAX_BYTES=65000000
 version=$(< "$here/../../VERSION")
 readonly version IMAGE=localhost/planb-lookup:$version
 
@@ -60,7 +60,7 @@ for architecture in "${architectures[@]}"; do
   root=$work/$architecture/rootfs
   [[ $architecture == amd64 ]] || folder=(--arm64)
   "$here/rootfs.sh" "$root" "${folder[@]}"
-  for program in planb_server planbctl; do
+  for program in planb_server planbctl planb-feed; do
     [[ "$(answer "$root" "$program" --version)" == "$program $version" ]] ||
       fail "$program for $architecture is not of version $version"
   done
@@ -71,8 +71,8 @@ for architecture in "${architectures[@]}"; do
       [ "$(head -c 4 "$file" | od -An -tx1)" = " 7f 45 4c 46" ] || echo "$file"
     done' sh {} +)
   [[ -z "$foreign" ]] || fail "no program: $foreign"
-  programs=$(find "$root/usr/bin" -printf '%P\n' | sort | xargs)
-  [[ "$programs" == "planb_own_folder planb_server planbctl" ]] ||
+  programs=$(find "$root/usr/bin" -printf '%P\n' | LC_ALL=C sort | xargs)
+  [[ "$programs" == "planb-feed planb_own_folder planb_server planbctl" ]] ||
     fail "programs in the image: $programs"
   [[ -z "$(find "$root" -perm /6000)" ]] || fail "something is setuid or setgid"
   [[ -z "$(find "$root" ! -type l -perm /022)" ]] || fail "others may write files"

@@ -8,7 +8,8 @@
 #
 # FOLDER holds planb_server and planbctl; without it Bazel builds them, linked
 # as statically as Debian's packages allow; with --arm64, for that processor
-# (third_party/arm64.sh). ROOT is made. Needs no root.
+# (third_party/arm64.sh). planb-feed is taken from there or built by Go, static. ROOT is
+# made. Needs no root.
 here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=deploy/lib.sh
 . "$here/../lib.sh"
@@ -38,6 +39,11 @@ fi
 for binary in "${binaries[@]}"; do
   install -D -m 755 "$binary" "$root/usr/bin/$(basename "$binary")"
 done
+if [[ -x "${folder:-}/planb-feed" ]]; then
+  install -m 755 "$folder/planb-feed" "$root/usr/bin"
+else
+  feed/build.sh "$root/usr/bin" "$([[ -n $debian ]] && echo arm64 || echo amd64)"
+fi
 # What makes the folder of a DaemonSet's socket ready: no shell does it here.
 own_folder=$root/usr/bin/planb_own_folder
 "$cxx" -std=c++20 -O2 -Wall -Wextra -Werror -s -o "$own_folder" "$here/own_folder.cc"

@@ -7,7 +7,8 @@
 
 ROOT is rootfs.sh's. The packages are Debian's: those of the shared objects in
 ROOT, and those of the archives and headers that the programs are linked from,
-which Bazel's link actions name. Fails for a file that no package has. Of a ROOT for
+which Bazel's link actions name; and the Go modules that planb-feed says it is built of.
+Fails for a file that no package has. Of a ROOT for
 arm64 the packages are those of third_party/arm64.sh, which have the names of this
 machine's.
 """
@@ -54,6 +55,27 @@ def package_of(file):
     sys.exit(f"sbom.py: no package has {file}")
 
 
+def modules(program):
+    """The Go modules of a program, with their versions; Go's own library among them."""
+    go = output("deploy/go_tool.sh", "go").strip()
+    text = output(go, "version", "-m", program)
+    yield "stdlib", re.search(r": go(\S+)", text)[1]
+    yield from re.findall(r"^\tdep\t(?!planb\.dev/)(\S+)\t(v\S+)", text, re.MULTILINE)
+
+
+def package(name, edition, purl, **more):
+    return {
+        "SPDXID": f"SPDXRef-{re.sub('[^A-Za-z0-9.-]', '-', name)}",
+        "name": name,
+        "versionInfo": edition,
+        "downloadLocation": "NOASSERTION",
+        "filesAnalyzed": False,
+        "externalRefs": [{"referenceCategory": "PACKAGE-MANAGER", "referenceType": "purl",
+                          "referenceLocator": purl}],
+        **more,
+    }
+
+
 def editions_of(names, arm64):
     """The version, architecture and source of each package."""
     lines = output("dpkg-query", "--show", "--showformat",
@@ -81,21 +103,11 @@ def main():
     packages = []
     for name in sorted(names):
         edition, architecture, source = editions[name]
-        packages.append({
-            "SPDXID": f"SPDXRef-{re.sub('[^A-Za-z0-9.-]', '-', name)}",
-            "name": name,
-            "versionInfo": edition,
-            "supplier": "Organization: Debian",
-            "sourceInfo": f"built from {source}",
-            "downloadLocation": "NOASSERTION",
-            "filesAnalyzed": False,
-            "externalRefs": [{
-                "referenceCategory": "PACKAGE-MANAGER",
-                "referenceType": "purl",
-                "referenceLocator":
-                    f"pkg:deb/debian/{name}@{edition}?arch={architecture}",
-            }],
-        })
+        packages.append(package(
+            name, edition, f"pkg:deb/debian/{name}@{edition}?arch={architecture}",
+            supplier="Organization: Debian", sourceInfo=f"built from {source}"))
+    packages += [package(f"go-{name}", edition, f"pkg:golang/{name}@{edition}")
+                 for name, edition in modules(root / "usr/bin/planb-feed")]
     programs = {path.name: hashlib.sha256(path.read_bytes()).hexdigest()
                 for path in sorted((root / "usr/bin").iterdir())}
     image = {

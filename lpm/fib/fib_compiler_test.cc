@@ -287,5 +287,74 @@ TEST(FibCompiler, DividedSlotsOfSharedPartitionsKeepTheirRoutes) {
   }
 }
 
+// Hosts and longer prefixes crowd in one /48: all over it, in a row, in steps
+// of which each is below a descriptor of its own, in one /64. Whatever was
+// compiled below the descriptors before is edited, and at last all go.
+TEST(FibCompiler, ChangesInADenseSlash48AreEditedInPlace) {
+  constexpr uint64_t kHigh = 0x2001'0db8'1234'0000;
+  for (uint64_t seed = 1; seed <= 4; ++seed) {
+    Random random(seed);
+    const auto address = [&]() -> std::pair<uint64_t, uint64_t> {
+      switch (random.Below(seed == 1 ? 2 : 5)) {
+        case 0:
+          return {kHigh | 1, 0x1000 + random.Below(1500)};
+        case 1:
+          return {kHigh | 1, random.Next()};
+        case 2:
+          return {kHigh | random.Below(1500), random.Below(3) << 60};
+        case 3:  // in a crowd that has a table of its own
+          return {kHigh | 1, 0x7777'0000'0000'0000 | random.Below(800) << 32};
+        default:
+          return {kHigh | 1, random.Below(40) << 32 | random.Below(40) << 12};
+      }
+    };
+    const auto change = [&](int least, NextHopId next_hop) -> Change {
+      const int length = random.Chance(3, 4)
+                             ? 128
+                             : least + static_cast<int>(random.Below(
+                                           static_cast<uint64_t>(129 - least)));
+      const auto [high, low] = address();
+      return {V6(high, low, length), next_hop};
+    };
+    std::vector<Change> changes = {{P("2001:db8::/32"), 1}};
+    for (int n = 0; n < 3000; ++n) {
+      changes.push_back(change(60, 1 + static_cast<NextHopId>(n % 3)));
+    }
+    LiveTable table(Family::kIpv6, {}, {.prefix_lengths = seed % 2 == 0});
+    table.Apply(changes);
+    OldVersions old(/*most=*/8, seed);
+    const auto check = [&] {
+      ASSERT_EQ(DifferencesAtBoundaries(*table.fib(), table.ModelRoutes()), "");
+    };
+    for (int step = 1; step <= 600; ++step) {
+      changes.clear();
+      const size_t count = step % 8 == 0 ? 40 : 1;
+      while (changes.size() < count) {
+        changes.push_back(change(step % 5 == 0 ? 49 : 62,
+                                 static_cast<NextHopId>(random.Below(4))));
+      }
+      table.Apply(changes);
+      ASSERT_EQ(table.Check(BoundaryProbes(changes), old), "")
+          << "seed " << seed << ", step " << step;
+      if (step % 200 == 0) check();
+      if (HasFatalFailure()) FAIL() << "seed " << seed << ", step " << step;
+    }
+    // What is left becomes less, down to one value in the /48.
+    std::vector<Route> rest = table.ModelRoutes();
+    random.Shuffle(rest);
+    for (size_t i = 0; i < rest.size(); i += 10) {
+      changes.clear();
+      for (size_t j = i; j < std::min(i + 10, rest.size()); ++j) {
+        changes.push_back({rest[j].prefix, kNoRoute});
+      }
+      table.Apply(changes);
+      if (i % 1000 == 0 || i + 60 > rest.size()) check();
+      if (HasFatalFailure()) FAIL() << "seed " << seed << ", " << i << " gone";
+    }
+    while (!old.empty()) ASSERT_EQ(old.DropOne(), "") << "an old version";
+    EXPECT_EQ(table.fib()->Stats().intervals, 1U);
+  }
+}
+
 }  // namespace
 }  // namespace planb

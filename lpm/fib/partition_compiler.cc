@@ -76,8 +76,8 @@ void PartitionPacker::Flush() {
 }
 
 void PartitionPacker::WriteEntry(Position position, uint32_t entry) {
-  if (position.in_root) {
-    root_[position.index] = entry;
+  if (position.apart != nullptr) {
+    *position.apart = entry;
   } else {
     const uint32_t line = position.index / kLineWords;
     lines_.at(line)->words[position.index % kLineWords] = entry;
@@ -192,20 +192,22 @@ void SlotCompiler::CompileRun(Run run, SlotRange range, Position position,
   const int bits = TableBits(run.keys, run.count, range.width);
   const int below = range.width - bits;
   const uint32_t first = lines_.Allocate(1u << (bits - kMinTableBits));
+  if (tables_apart_) packer_.Flush();
   // Slots of up to 16 bits are worth narrow partitions however few their
   // intervals: many of them share one.
   FillTable(run.keys, run, range.low, range.width, bits, first,
             [&](const Run& child, uint32_t low, Position at) {
               CompileRun(child, {low, below}, at, range.width <= 16);
             });
+  if (tables_apart_) packer_.Flush();
   packer_.WriteEntry(
       position,
       MakeEntry(kTableEntry, first - (range.low >> below) / kLineWords, below));
 }
 
 void SlotCompiler::CompileRootSlot(const IntervalList<uint64_t>& intervals,
-                                   uint32_t slot) {
-  const Position position = {.in_root = true, .index = slot};
+                                   uint32_t slot, uint32_t& entry) {
+  const Position position = {.apart = &entry};
   const Run run = Load(intervals);
   const uint64_t* const starts = intervals.starts.data();
   if (run.count == 1) {

@@ -43,9 +43,10 @@ struct LeafShape {
   uint32_t shared_narrow() const { return max_narrow() - max_narrow() / 9; }
 };
 
-// Where an entry goes: in the root, or in a table among the lines.
+// Where an entry goes: to `apart`, as in the root or in a descriptor; or, if
+// that is null, to entry `index` of the lines.
 struct Position {
-  bool in_root = false;
+  uint32_t* apart = nullptr;
   uint32_t index = 0;
 };
 
@@ -62,8 +63,8 @@ struct SlotIntervals {
 // which a value names a descriptor. Thread-compatible.
 class PartitionPacker {
  public:
-  PartitionPacker(const LeafShape& shape, LinePool& lines, uint32_t* root)
-      : shape_(shape), lines_(lines), root_(root) {}
+  PartitionPacker(const LeafShape& shape, LinePool& lines)
+      : shape_(shape), lines_(lines) {}
 
   // REQUIRES: count <= max_wide(); keys above those of the slots given since
   // the last Flush().
@@ -100,7 +101,6 @@ class PartitionPacker {
 
   const LeafShape& shape_;
   LinePool& lines_;
-  uint32_t* const root_;
   Open wide_, narrow_;
   std::vector<uint32_t>* log_ = nullptr;
 };
@@ -115,8 +115,13 @@ struct SlotRange {
 // Thread-compatible. Entries are complete after Flush().
 class SlotCompiler {
  public:
-  SlotCompiler(const LeafShape& shape, LinePool& lines, uint32_t* root)
-      : shape_(shape), lines_(lines), packer_(shape, lines, root) {}
+  // `tables_apart`: no slot of a table below the first shares a partition with
+  // one beside that table. Then all that name a partition are in one table.
+  SlotCompiler(const LeafShape& shape, LinePool& lines, bool tables_apart)
+      : shape_(shape),
+        lines_(lines),
+        packer_(shape, lines),
+        tables_apart_(tables_apart) {}
 
   // Compiles a slot below the first table, of intervals that begin with it, by
   // the last 32 bits of their starts. Slots of one key space must come in
@@ -128,8 +133,10 @@ class SlotCompiler {
     CompileRun(Load(intervals), range, position, dense);
   }
 
-  // Compiles slot `slot` of the root. Starts are bits 0..47.
-  void CompileRootSlot(const IntervalList<uint64_t>& intervals, uint32_t slot);
+  // Compiles slot `slot` of the root, whose entry is `entry`. Starts are bits
+  // 0..47.
+  void CompileRootSlot(const IntervalList<uint64_t>& intervals, uint32_t slot,
+                       uint32_t& entry);
 
   void Flush() { packer_.Flush(); }
 
@@ -175,6 +182,7 @@ class SlotCompiler {
   const LeafShape& shape_;
   LinePool& lines_;
   PartitionPacker packer_;
+  const bool tables_apart_;
   std::vector<uint32_t> keys_, values_;
 };
 

@@ -95,19 +95,11 @@ void ValueMap::Grow() {
   capacity_ = capacity;
 }
 
-namespace {
-
-// The first `length` bits, 1..128.
-absl::uint128 Mask(int length) { return absl::Uint128Max() << (128 - length); }
-
-// The 32 bits from bit `from`; 0 past the end.
-uint32_t KeyAt(absl::uint128 address, int from) {
-  return from == 128 ? 0
-                     : static_cast<uint32_t>(
-                           absl::Uint128High64(address << from) >> 32);
+uint32_t DescriptorCompiler::CompileSlot(
+    const IntervalList<absl::uint128>& intervals, int length) {
+  return intervals.size() == 1 ? intervals.values[0]
+                               : Compile(intervals, length);
 }
-
-}  // namespace
 
 uint32_t DescriptorCompiler::Compile(
     const IntervalList<absl::uint128>& intervals, int length) {
@@ -132,17 +124,43 @@ uint32_t DescriptorCompiler::Compile(
     rest(starts.front(), starts.back() - 1, values.back());
     rest(starts[1], starts.front() | ~Mask(length), values.front());
   }
-  const absl::uint128 last = base | ~Mask(skip);
 
-  // Cut what is inside at the slots of the next 32 bits, or of those up to bit
-  // 64. A slot that is cut itself becomes a descriptor of its own.
-  const int below = SlotLengthBelow(skip);
+  uint32_t entry = 0;
+  slots_.Compile(Cut(intervals, base, base | ~Mask(skip), skip),
+                 {.low = 0, .width = 32}, {.apart = &entry});
+  slots_.Flush();
+  return Add({.high = absl::Uint128High64(base),
+              .low = absl::Uint128Low64(base),
+              .entry = entry,
+              .fallback = fallback,
+              .length = static_cast<uint32_t>(skip),
+              .upper_entry = UpperEntry(intervals, base, skip, entry)});
+}
+
+uint32_t DescriptorCompiler::Add(const Descriptor& descriptor) {
+  const uint32_t index = descriptors_.Allocate(1);
+  *descriptors_.at(index) = descriptor;
+  if (index >= shape_.flag || descriptors_.overflow()) {
+    overflow_ = true;
+    return 0;
+  }
+  return shape_.flag | index;
+}
+
+// Cuts at the slots of the next 32 bits, or of those up to bit 64. A slot that
+// is cut itself becomes a descriptor of its own.
+IntervalList<uint32_t> DescriptorCompiler::Cut(
+    const IntervalList<absl::uint128>& intervals, absl::uint128 first,
+    absl::uint128 last, int length) {
+  const std::vector<absl::uint128>& starts = intervals.starts;
+  const std::vector<uint32_t>& values = intervals.values;
+  const int below = SlotLengthBelow(length);
   const absl::uint128 slot_bits = below < 128 ? ~Mask(below) : absl::uint128{0};
   IntervalList<uint32_t> list;
   size_t i = 0;
-  while (i + 1 < intervals.size() && starts[i + 1] <= base) ++i;
+  while (i + 1 < intervals.size() && starts[i + 1] <= first) ++i;
   uint32_t value = values[i++];
-  list.Add(KeyAt(base, skip), value);
+  list.Add(KeyAt(first, length), value);
   IntervalList<absl::uint128> part;
   while (i < intervals.size() && starts[i] <= last) {
     const absl::uint128 slot = starts[i] & ~slot_bits;
@@ -155,28 +173,14 @@ uint32_t DescriptorCompiler::Compile(
     }
     value = part.values.back();
     if (part.size() == 1) {
-      list.Add(KeyAt(slot, skip), value);
+      list.Add(KeyAt(slot, length), value);
     } else {
-      list.Add(KeyAt(slot, skip), Compile(part, below));
+      list.Add(KeyAt(slot, length), Compile(part, below));
       const absl::uint128 next = slot + slot_bits + 1;
-      if (next != 0 && next <= last) list.Add(KeyAt(next, skip), value);
+      if (next != 0 && next <= last) list.Add(KeyAt(next, length), value);
     }
   }
-
-  slots_.Compile(list, {.low = 0, .width = 32}, {.in_root = true});
-  slots_.Flush();
-  const uint32_t index = descriptors_.Allocate(1);
-  *descriptors_.at(index) = {.high = absl::Uint128High64(base),
-                             .low = absl::Uint128Low64(base),
-                             .entry = entry_,
-                             .fallback = fallback,
-                             .length = static_cast<uint32_t>(skip),
-                             .upper_entry = UpperEntry(intervals, base, skip)};
-  if (index >= shape_.flag || descriptors_.overflow()) {
-    overflow_ = true;
-    return 0;
-  }
-  return shape_.flag | index;
+  return list;
 }
 
 // Why this answers for a /64 exactly, kUndecided if and only if its addresses
@@ -199,8 +203,8 @@ uint32_t DescriptorCompiler::Compile(
 //   ones, and may differ in prefix lengths alone: the next hops decide.
 uint32_t DescriptorCompiler::UpperEntry(
     const IntervalList<absl::uint128>& intervals, absl::uint128 base,
-    int length) const {
-  if (length < kUpperBits) return entry_;
+    int length, uint32_t entry) const {
+  if (length < kUpperBits) return entry;
   const absl::uint128 first = base & Mask(kUpperBits);
   const absl::uint128 last = first | ~Mask(kUpperBits);
   size_t i = 0;
@@ -229,7 +233,7 @@ TableCompiler::TableCompiler(Family family, const ValueMap& values,
       lines_(expected_routes / 6 + 2 * kMaxBlockLines, kMaxBlockLines,
              limits.lines),
       descriptors_(16, 1, limits.descriptors),
-      slots_(shape_, lines_, root_.entries.data()),
+      slots_(shape_, lines_, /*tables_apart=*/false),
       descriptor_compiler_(values_, shape_, lines_, descriptors_) {}
 
 absl::Status TableCompiler::CheckLimits() const {
@@ -269,7 +273,7 @@ void TableCompiler::CompileRange(It begin, It end) {
                                    AddRootInterval(start, value);
                                  });
   EnterRoutes(begin, end, kLastMain, elementary);
-  slots_.CompileRootSlot(intervals_, root_slot_);
+  slots_.CompileRootSlot(intervals_, root_slot_, root_.entries[root_slot_]);
   const uint32_t value = intervals_.values.back();
   assert(root_slot_ + 1 == kRootEntries || (value & shape_.flag) == 0);
   for (size_t slot = root_slot_ + 1; slot < kRootEntries; ++slot) {
@@ -280,8 +284,9 @@ void TableCompiler::CompileRange(It begin, It end) {
 void TableCompiler::CompileSlot(const RouteSet& routes, const MainSlot& slot,
                                 Position position) {
   const IntervalList<uint64_t>& intervals = IntervalsOf(routes, slot);
-  if (position.in_root) {
-    slots_.CompileRootSlot(intervals, position.index);
+  if (slot.width == kBelowRoot) {
+    const auto index = static_cast<uint32_t>(slot.low >> kBelowRoot);
+    slots_.CompileRootSlot(intervals, index, root_.entries[index]);
   } else {
     slots_.Compile(intervals, {static_cast<uint32_t>(slot.low), slot.width},
                    position);
@@ -295,18 +300,30 @@ const IntervalList<uint64_t>& TableCompiler::IntervalsOf(const RouteSet& routes,
       Address::FromBits(family_, absl::MakeUint128(slot.low << 16, 0)),
       slot.length());
   const RouteSet::const_iterator first = routes.LowerBound(prefix);
-  // What covers the slot matters only where no route is the slot's own.
-  uint32_t value = 0;
-  if (first == routes.end() || first->prefix != prefix) {
-    const std::optional<Route> cover = routes.Cover(prefix);
-    if (cover.has_value()) value = values_.ToValue(*cover);
-  }
   intervals_.Clear();
   ElementaryIntervals elementary(
-      slot.low, slot.last(), value,
+      slot.low, slot.last(), CoverOf(routes, first, prefix),
       [this](uint64_t start, uint32_t v) { intervals_.Add(start, v); });
   EnterRoutes(first, routes.end(), slot.last(), elementary);
   return intervals_;
+}
+
+const IntervalList<absl::uint128>& TableCompiler::LongIntervalsOf(
+    const RouteSet& routes, const Prefix& prefix) {
+  RouteSet::const_iterator first = routes.LowerBound(prefix);
+  EnterLongRoutes(first, routes.end(), prefix.first(), prefix.last(),
+                  CoverOf(routes, first, prefix));
+  return long_intervals_;
+}
+
+// The value of what covers `prefix`, the first route from which on is at `at`.
+// It matters only where no route is the prefix's own.
+uint32_t TableCompiler::CoverOf(const RouteSet& routes,
+                                RouteSet::const_iterator at,
+                                const Prefix& prefix) {
+  if (at != routes.end() && at->prefix == prefix) return 0;
+  const std::optional<Route> cover = routes.Cover(prefix);
+  return cover.has_value() ? values_.ToValue(*cover) : 0;
 }
 
 // Enters routes up to `last_main` at the grain of a /48. Routes that divide a
@@ -321,7 +338,11 @@ void TableCompiler::EnterRoutes(It it, It end, uint64_t last_main,
     if (first > last_main) break;
     if (prefix.length() > kMainBits) {
       const uint32_t cover = intervals.ValueAt(first);
-      intervals.Enter(first, first, LongRoutes(it, end, first, cover));
+      const absl::uint128 slot = absl::MakeUint128(first << 16, 0);
+      EnterLongRoutes(it, end, slot, slot | ~Mask(kMainBits), cover);
+      intervals.Enter(
+          first, first,
+          descriptor_compiler_.CompileSlot(long_intervals_, kMainBits));
       continue;
     }
     const uint64_t last = first | (kLastMain >> prefix.length());
@@ -331,26 +352,23 @@ void TableCompiler::EnterRoutes(It it, It end, uint64_t last_main,
   intervals.Finish();
 }
 
-// The value of a /48 that the routes from `it` on divide; moves past them.
+// The intervals, in long_intervals_, of what the routes from `it` on divide;
+// moves past them.
 template <typename It>
-uint32_t TableCompiler::LongRoutes(It& it, It end, uint64_t slot,
-                                   uint32_t cover) {
-  const absl::uint128 first = absl::MakeUint128(slot << 16, 0);
-  const absl::uint128 rest = absl::Uint128Max() >> kMainBits;
+void TableCompiler::EnterLongRoutes(It& it, It end, absl::uint128 first,
+                                    absl::uint128 last, uint32_t cover) {
   long_intervals_.Clear();
-  ElementaryIntervals elementary(first, first | rest, cover,
+  ElementaryIntervals elementary(first, last, cover,
                                  [this](absl::uint128 start, uint32_t value) {
                                    long_intervals_.Add(start, value);
                                  });
   for (; it != end; ++it) {
     const Route& route = *it;
-    if (MainBits(route.prefix.first()) != slot) break;
+    if (route.prefix.first() > last) break;
     elementary.Enter(route.prefix.first(), route.prefix.last(),
                      values_.ToValue(route));
   }
   elementary.Finish();
-  if (long_intervals_.size() == 1) return long_intervals_.values[0];
-  return descriptor_compiler_.Compile(long_intervals_, kMainBits);
 }
 
 void TableCompiler::AddRootInterval(uint64_t start, uint32_t value) {
@@ -360,7 +378,7 @@ void TableCompiler::AddRootInterval(uint64_t start, uint32_t value) {
     // As in FillTable.
     assert(start == uint64_t{root_slot_ + 1} << kBelowRoot ||
            (before & shape_.flag) == 0);
-    slots_.CompileRootSlot(intervals_, root_slot_);
+    slots_.CompileRootSlot(intervals_, root_slot_, root_.entries[root_slot_]);
     for (uint32_t gap = root_slot_ + 1; gap < slot; ++gap) {
       root_.entries[gap] = MakeEntry(kValueEntry, before);
     }

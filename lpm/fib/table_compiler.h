@@ -124,31 +124,58 @@ class DescriptorCompiler {
       : values_(values),
         shape_(shape),
         descriptors_(descriptors),
-        slots_(shape, lines, &entry_) {}
+        slots_(shape, lines, /*tables_apart=*/true) {}
 
   // Compiles the slot of `length` bits at the first interval's start and
-  // returns the value that stands for it: a flagged one that no other slot has,
-  // or 0 on overflow(). O(intervals).
-  // REQUIRES: at least two intervals, all in the slot; 48 <= length < 128.
-  uint32_t Compile(const IntervalList<absl::uint128>& intervals, int length);
+  // returns the value that stands for it: that of its only interval, or a
+  // flagged one that no other slot has, or 0 on overflow(). O(intervals).
+  // REQUIRES: all intervals in the slot; 48 <= length; < 128 if there are two.
+  uint32_t CompileSlot(const IntervalList<absl::uint128>& intervals,
+                       int length);
+
+  // What lies from `first` to `last`, as the structure below a descriptor of
+  // `length` bits has it: by keys, with a value for each slot that is cut.
+  // O(intervals). REQUIRES: `first` and `last` begin like the descriptor, and
+  // bound slots of it; an interval begins at `first` or before.
+  IntervalList<uint32_t> Cut(const IntervalList<absl::uint128>& intervals,
+                             absl::uint128 first, absl::uint128 last,
+                             int length);
+
+  // The flagged value of a new descriptor, or 0 on overflow().
+  uint32_t Add(const Descriptor& descriptor);
+
+  // What compiles the structures below descriptors.
+  SlotCompiler& slots() { return slots_; }
 
   // True if there were more descriptors than flagged values can name, or than
   // the pool may have; the result is then of no use.
   bool overflow() const { return overflow_; }
 
  private:
-  // What `upper_entry` is beside `entry_`, in a descriptor of the first
-  // `length` bits of `base`, compiled for a slot of these intervals.
+  uint32_t Compile(const IntervalList<absl::uint128>& intervals, int length);
+  // What `upper_entry` is beside `entry`, in a descriptor of the first `length`
+  // bits of `base`, compiled for a slot of these intervals.
   uint32_t UpperEntry(const IntervalList<absl::uint128>& intervals,
-                      absl::uint128 base, int length) const;
+                      absl::uint128 base, int length, uint32_t entry) const;
 
   const ValueMap& values_;
   const LeafShape& shape_;
   DescriptorPool& descriptors_;
-  uint32_t entry_ = 0;  // stands in for the root: one slot
   SlotCompiler slots_;
   bool overflow_ = false;
 };
+
+// The first `length` bits, 1..128.
+inline absl::uint128 Mask(int length) {
+  return absl::Uint128Max() << (128 - length);
+}
+
+// The 32 bits from bit `from`; 0 past the end.
+inline uint32_t KeyAt(absl::uint128 address, int from) {
+  return from == 128 ? 0
+                     : static_cast<uint32_t>(
+                           absl::Uint128High64(address << from) >> 32);
+}
 
 // Bits 0..47 of left-aligned bits: what the main walk of a FIB decides on.
 inline uint64_t MainBits(absl::uint128 bits) {
@@ -192,7 +219,12 @@ class TableCompiler {
   // O(routes in the slot + log routes).
   const IntervalList<uint64_t>& IntervalsOf(const RouteSet& routes,
                                             const MainSlot& slot);
+  // The same for `prefix`, longer than kMainBits, with all bits of addresses;
+  // nothing is compiled.
+  const IntervalList<absl::uint128>& LongIntervalsOf(const RouteSet& routes,
+                                                     const Prefix& prefix);
   SlotCompiler& slots() { return slots_; }
+  DescriptorCompiler& long_slots() { return descriptor_compiler_; }
 
   void WriteEntry(Position position, uint32_t entry) {
     slots_.WriteEntry(position, entry);
@@ -231,7 +263,10 @@ class TableCompiler {
   template <typename It, typename Intervals>
   void EnterRoutes(It it, It end, uint64_t last_main, Intervals& intervals);
   template <typename It>
-  uint32_t LongRoutes(It& it, It end, uint64_t slot, uint32_t cover);
+  void EnterLongRoutes(It& it, It end, absl::uint128 first, absl::uint128 last,
+                       uint32_t cover);
+  uint32_t CoverOf(const RouteSet& routes, RouteSet::const_iterator at,
+                   const Prefix& prefix);
 
   // Where what begins in another root slot ends the one before.
   void AddRootInterval(uint64_t start, uint32_t value);

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
+#include "absl/base/internal/raw_logging.h"
 #include "lpm/fib/fib_walk.h"
 #include "lpm/kernels/layout.h"
 
@@ -33,10 +35,11 @@ class GarbageVisitor {
   void Partition(uint32_t entry, uint32_t /*key*/, int /*width*/) {
     const uint32_t first = PayloadOf(entry);
     if (!lines_.DropSlot(first)) return;
+    if (lines_.marked(first)) {
+      ForEachInterval(lines_.at(0), entry, table_.shape(),
+                      [this](uint32_t, uint32_t value) { Value(value); });
+    }
     garbage_.lines.push_back(first);
-    if (!lines_.marked(first)) return;
-    ForEachInterval(lines_.at(0), entry, table_.shape(),
-                    [this](uint32_t, uint32_t value) { Value(value); });
   }
 
   void Value(uint32_t value) {
@@ -76,11 +79,83 @@ uint32_t KeyOf(const MainSlot& slot) {
 
 // How many slots of `length` bits the changes lie in or cover, about.
 uint64_t SlotsTouched(absl::Span<const Prefix> changed, int length) {
-  uint64_t slots = 0;
+  uint64_t slots = 0, last = ~uint64_t{0};
   for (const Prefix& prefix : changed) {
+    const uint64_t slot = MainBits(prefix.first()) >> (kMainBits - length);
+    if (slot == std::exchange(last, slot) && prefix.length() >= length)
+      continue;
     slots += uint64_t{1} << std::max(length - prefix.length(), 0);
   }
   return slots;
+}
+
+bool IsLong(const Prefix& prefix) { return prefix.length() > kMainBits; }
+
+// The value that the walk by `key` comes to from `entry`.
+uint32_t ValueAt(TableCompiler& table, uint32_t entry, uint32_t key) {
+  const Line* const lines = table.lines().at(0);
+  while (TypeOf(entry) == kTableEntry) {
+    const uint32_t at = TableIndex(entry, key);
+    entry = lines[at / kLineWords].words[at % kLineWords];
+  }
+  uint32_t found = PayloadOf(entry);
+  if (TypeOf(entry) == kValueEntry) return found;
+  if (TypeOf(entry) == kNarrowEntry) key = key >> ShiftOf(entry) & 0xffff;
+  ForEachInterval(lines, entry, table.shape(),
+                  [&](uint32_t start, uint32_t value) {
+                    if (start <= key) found = value;
+                  });
+  return found;
+}
+
+// Whether `visit` is true for all values, none with a flag, that addresses have
+// in a slot: `entry` leads to it, and `slot` is its place in the key space of a
+// descriptor of `length` bits. Ends at the first that is not.
+template <typename Visit>
+bool AllValues(TableCompiler& table, uint32_t entry, const MainSlot& slot,
+               int length, const Visit& visit) {
+  const LeafShape& shape = table.shape();
+  const Line* const lines = table.lines().at(0);
+  const auto all_of_value = [&](uint32_t value) {
+    if ((value & shape.flag) == 0) return visit(value);
+    const Descriptor& below = *table.descriptors().at(value & (shape.flag - 1));
+    const auto bits = static_cast<int>(below.length);
+    return (bits == SlotLengthBelow(length) || visit(below.fallback)) &&
+           AllValues(table, below.entry, {0, 32}, bits, visit);
+  };
+  const auto low = static_cast<uint32_t>(slot.low);
+  const auto last = static_cast<uint32_t>(slot.last());
+  switch (TypeOf(entry)) {
+    case kValueEntry:
+      return all_of_value(PayloadOf(entry));
+    case kTableEntry: {
+      const int width = ShiftOf(entry);
+      for (uint64_t key = low; key <= last; key += uint64_t{1} << width) {
+        const uint32_t at = TableIndex(entry, static_cast<uint32_t>(key));
+        if (!AllValues(table, lines[at / kLineWords].words[at % kLineWords],
+                       {key, width}, length, visit)) {
+          return false;
+        }
+      }
+      return true;
+    }
+    default:
+      break;
+  }
+  const bool narrow = TypeOf(entry) == kNarrowEntry;
+  const auto in_partition = [&](uint32_t key) {
+    return narrow ? key >> ShiftOf(entry) & 0xffff : key;
+  };
+  bool all = true;
+  uint32_t at_low = 0;
+  ForEachInterval(lines, entry, shape, [&](uint32_t start, uint32_t value) {
+    if (start <= in_partition(low)) {
+      at_low = value;
+    } else if (start <= in_partition(last)) {
+      all = all && all_of_value(value);
+    }
+  });
+  return all && all_of_value(at_low);
 }
 
 }  // namespace
@@ -96,23 +171,25 @@ void TableUpdater::Update(const RouteSet& routes, Changes changed,
     const MainSlot slot = {uint64_t{index} << kBelowRoot, kBelowRoot};
     const size_t count = CountIn(changed, slot);
     roots_.push_back(index);
-    UpdateSlot(routes, changed.first(count),
-               {.slot = slot, .position = {.in_root = true, .index = index}});
+    UpdateSlot(
+        routes, changed.first(count),
+        {.slot = slot, .position = {.apart = &table_.root().entries[index]}});
     changed.remove_prefix(count);
   }
 }
 
 uint32_t TableUpdater::EntryAt(Position position) {
   const uint32_t index = position.index;
-  return position.in_root
-             ? table_.root().entries[index]
+  return position.apart != nullptr
+             ? *position.apart
              : table_.lines().at(index / kLineWords)->words[index % kLineWords];
 }
 
 // Tables of fewer lines are copied whole.
 constexpr uint32_t kLeastSpare = 4;
 
-// So many changes in a slot are made one by one.
+// So many changes in a slot are made one by one. Where some are long it is all
+// of them: there may be any number of other routes in their /48s.
 constexpr size_t kMostEdits = 8;
 
 // Goes down where the changes touch few slots of the table there; otherwise
@@ -128,9 +205,9 @@ void TableUpdater::UpdateSlot(const RouteSet& routes, Changes changed,
       changed.begin(), changed.end(),
       [&](const Prefix& prefix) { return prefix.length() < slot.length(); });
   if (TypeOf(entry) != kTableEntry) {
-    if (all || first_table || changed.size() > kMostEdits) {
-      return CompileAnew(routes, place);
-    }
+    const bool many = changed.size() > kMostEdits &&
+                      std::none_of(changed.begin(), changed.end(), IsLong);
+    if (all || first_table || many) return CompileAnew(routes, place);
     if (changed.size() == 1) return EditSlot(routes, changed[0], place);
     // The first ones may turn the slot into a table.
     for (size_t i = 0; i < changed.size() && !table_.failed(); ++i) {
@@ -174,37 +251,239 @@ void TableUpdater::CompileAnew(const RouteSet& routes, const Place& place) {
   if (table_.failed()) return;  // nothing to walk is left
   GarbageVisitor visitor(table_, spares_, garbage_);
   const Line* const lines = table_.lines().at(0);
-  if (place.position.in_root) {
-    WalkRootEntry(lines, entry, place.position.index, visitor);
+  if (place.slot.width == kBelowRoot) {
+    WalkRootEntry(lines, entry,
+                  static_cast<uint32_t>(place.slot.low >> kBelowRoot), visitor);
   } else {
     WalkEntry(lines, entry, KeyOf(place.slot), place.slot.width, visitor);
   }
 }
 
 // Changes a slot that is no table's where one prefix in it changed: what the
-// prefix covers, or the /48 that it is in. Other routes of the slot are not
-// looked at: the rest of its intervals is as it was.
+// prefix covers. Other routes of the slot are not looked at: the rest of its
+// intervals is as it was.
 void TableUpdater::EditSlot(const RouteSet& routes, const Prefix& prefix,
                             const Place& place) {
   const uint32_t entry = EntryAt(place.position);
   if (!FindSharers(entry, place)) return CompileAnew(routes, place);
   const int width = std::max(kMainBits - prefix.length(), 0);
   const MainSlot range = {MainBits(prefix.first()) >> width << width, width};
-  const IntervalList<uint64_t>& intervals = table_.IntervalsOf(routes, range);
-  if (table_.failed()) return;
-  by_.Clear();
-  for (uint64_t start : intervals.starts) {
-    by_.starts.push_back(static_cast<uint32_t>(start));
+  const auto low = static_cast<uint32_t>(range.low);
+  IntervalList<uint32_t> by;
+  moved_ = 0;
+  if (IsLong(prefix)) {
+    const uint32_t value = ValueAt(table_, entry, low);
+    by.Add(low, EditLong(routes, prefix, value, kMainBits));
+    FindSharers(entry, place);  // there were others further down
+  } else {
+    const IntervalList<uint64_t>& intervals = table_.IntervalsOf(routes, range);
+    for (uint64_t start : intervals.starts) {
+      by.starts.push_back(static_cast<uint32_t>(start));
+    }
+    by.values = intervals.values;
   }
-  by_.values = intervals.values;
+  if (table_.failed()) return;
+  EditIntervals(
+      place,
+      {.low = low, .last = static_cast<uint32_t>(range.last()), .by = by});
+}
+
+// Changes a slot that is no table's, given its sharers_. What has the value
+// `moved_` there goes on elsewhere, but for its descriptor.
+void TableUpdater::EditIntervals(const Place& place,
+                                 const IntervalChange& change) {
+  const uint32_t entry = EntryAt(place.position);
   dropped_.clear();
-  const IntervalChange change = {.low = static_cast<uint32_t>(range.low),
-                                 .last = static_cast<uint32_t>(range.last()),
-                                 .by = by_};
   if (!EditPartition(entry, place, change)) Repartition(entry, place, change);
   if (table_.failed()) return;
   GarbageVisitor visitor(table_, spares_, garbage_);
-  for (uint32_t value : dropped_) visitor.Value(value);
+  for (uint32_t value : dropped_) {
+    if (value == moved_) {
+      garbage_.descriptors.push_back(value & (table_.shape().flag - 1));
+    } else {
+      visitor.Value(value);
+    }
+  }
+}
+
+// The value of the slot of `length` bits that `prefix`, a longer one, changed
+// in. It was `value`; moved_ is that if what is below it became a part of the
+// new one, and 0 otherwise.
+//
+// Only what the prefix covers is another now, so only the routes in it are
+// read. A descriptor keeps its length, also where a greater one would now do.
+// So what is below it stays in its place.
+uint32_t TableUpdater::EditLong(const RouteSet& routes, const Prefix& prefix,
+                                uint32_t value, int length) {
+  DescriptorCompiler& compiler = table_.long_slots();
+  const uint32_t flag = table_.shape().flag;
+  const absl::uint128 first = prefix.first(), last = prefix.last();
+  moved_ = 0;
+  // As if the slot had the value `around`, but for the prefix and, perhaps, for
+  // what begins like `base` for `bits` bits.
+  const auto compile = [&](uint32_t around, std::optional<uint32_t> apart = {},
+                           absl::uint128 base = 0, int bits = 0) {
+    IntervalList<absl::uint128> intervals;
+    const auto end = [&](absl::uint128 at_last) {
+      if (at_last != (first | ~Mask(length)))
+        intervals.Add(at_last + 1, around);
+    };
+    const auto add_apart = [&] {
+      intervals.Add(base, *apart);
+      end(base | ~Mask(bits));
+    };
+    intervals.Add(first & Mask(length), around);
+    if (apart.has_value() && base < first) add_apart();
+    const auto& changed = table_.LongIntervalsOf(routes, prefix);
+    for (size_t i = 0; i < changed.size(); ++i) {
+      intervals.Add(changed.starts[i], changed.values[i]);
+    }
+    end(last);
+    if (apart.has_value() && base > first) add_apart();
+    return compiler.CompileSlot(intervals, length);
+  };
+  if ((value & flag) == 0) return compile(value);
+  Descriptor descriptor = *table_.descriptors().at(value & (flag - 1));
+  auto bits = static_cast<int>(descriptor.length);
+  const absl::uint128 base = absl::MakeUint128(descriptor.high, descriptor.low);
+  const int common = std::min({CommonBits(first, base), prefix.length(), bits});
+  if (common < bits && common == prefix.length()) {
+    return compile(descriptor.fallback);
+  }
+  if (common < bits) {  // what it holds and the prefix are apart
+    const uint32_t held = PayloadOf(descriptor.entry);
+    if (TypeOf(descriptor.entry) == kValueEntry && (held & flag) == 0) {
+      return compile(descriptor.fallback, held, base, bits);
+    }
+    const int above =
+        common < kUpperBits ? common : std::min(common, bits - 32);
+    if (above < length || SlotLengthBelow(above) > bits ||
+        SlotLengthBelow(above) <= common) {
+      return compiler.CompileSlot(
+          table_.LongIntervalsOf(routes,
+                                 Prefix::Truncate(prefix.address(), length)),
+          length);
+    }
+    // One above it holds both.
+    const int below = SlotLengthBelow(above);
+    IntervalList<uint32_t> list;
+    list.Add(0, descriptor.fallback);
+    const uint32_t key = KeyAt(base & Mask(below), above);
+    list.Add(key, compiler.Add(descriptor));
+    const uint32_t next = key + (uint32_t{1} << (32 - (below - above)));
+    if (next != 0) list.Add(next, descriptor.fallback);
+    compiler.slots().Compile(list, {0, 32}, {.apart = &descriptor.entry});
+    compiler.slots().Flush();
+    if (table_.failed()) return 0;
+    bits = above;
+    descriptor.high = absl::Uint128High64(base & Mask(bits));
+    descriptor.low = absl::Uint128Low64(base & Mask(bits));
+    descriptor.length = static_cast<uint32_t>(bits);
+  }
+
+  // The slots of the descriptor that change, or the one in which it happens.
+  const int below = SlotLengthBelow(bits);
+  const int change_bits = std::min(prefix.length(), below) - bits;
+  const MainSlot range = {KeyAt(first & Mask(bits + change_bits), bits),
+                          32 - change_bits};
+  const auto low = static_cast<uint32_t>(range.low);
+  IntervalList<uint32_t> by;
+  if (prefix.length() > below) {
+    by.Add(low, EditLong(routes, prefix, ValueAt(table_, descriptor.entry, low),
+                         below));
+  } else {
+    by =
+        compiler.Cut(table_.LongIntervalsOf(routes, prefix), first, last, bits);
+  }
+  if (table_.failed()) return 0;
+  EditBelow(
+      {.slot = {0, 32},
+       .position = {.apart = &descriptor.entry},
+       .below_descriptor = true},
+      {.low = low, .last = static_cast<uint32_t>(range.last()), .by = by});
+  if (table_.failed()) return 0;
+  moved_ = value;
+
+  const auto all = [&](const auto& same) {
+    return AllValues(table_, descriptor.entry, {0, 32}, bits, same);
+  };
+  std::optional<uint32_t> one;
+  const auto is_one = [&one](uint32_t seen) {
+    if (!one.has_value()) one = seen;
+    return seen == *one;
+  };
+  if ((bits == length || is_one(descriptor.fallback)) && all(is_one)) {
+    GarbageVisitor visitor(table_, spares_, garbage_);
+    WalkEntry(table_.lines().at(0), descriptor.entry, 0, 32, visitor);
+    return *one;
+  }
+  descriptor.upper_entry = descriptor.entry;
+  if (bits >= kUpperBits) {
+    // As DescriptorCompiler::UpperEntry has it.
+    one.reset();
+    const auto is_one_hop = [&](uint32_t seen) {
+      if (!one.has_value()) one = seen;
+      return table_.values().NextHopOf(seen) == table_.values().NextHopOf(*one);
+    };
+    descriptor.upper_entry =
+        (bits == kUpperBits || is_one_hop(descriptor.fallback)) &&
+                all(is_one_hop)
+            ? MakeEntry(kValueEntry, *one)
+            : kUndecidedEntry;
+  }
+  return compiler.Add(descriptor);
+}
+
+// Changes what is at a place below a descriptor, where slots of one partition
+// are in one table.
+void TableUpdater::EditBelow(const Place& place, const IntervalChange& change) {
+  const uint32_t entry = EntryAt(place.position);
+  if (TypeOf(entry) != kTableEntry) {
+    ABSL_RAW_CHECK(FindSharers(entry, place), "slots of several tables");
+    return EditIntervals(place, change);
+  }
+  const MainSlot& slot = place.slot;
+  if (change.low == slot.low && change.last == slot.last()) {
+    SlotCompiler& slots = table_.long_slots().slots();
+    slots.Compile(change.by, {change.low, slot.width}, place.position);
+    slots.Flush();
+    if (table_.failed()) return;
+    GarbageVisitor visitor(table_, spares_, garbage_);
+    return WalkEntry(table_.lines().at(0), entry, change.low, slot.width,
+                     visitor);
+  }
+  const int below = ShiftOf(entry);
+  const uint32_t entries = 1u << (slot.width - below);
+  const uint32_t table =
+      CopyTable(entry, KeyOf(slot), slot.width - below, place.position);
+  const size_t written_before = written_.size();
+  const auto index_of = [&](uint32_t key) {
+    return static_cast<uint32_t>((key - slot.low) >> below);
+  };
+  size_t next = 0;  // of change.by
+  for (uint32_t index = index_of(change.low);
+       index <= index_of(change.last) && !table_.failed(); ++index) {
+    const MainSlot child = {slot.low + (uint64_t{index} << below), below};
+    const auto low = std::max(change.low, static_cast<uint32_t>(child.low));
+    const auto last =
+        std::min(change.last, static_cast<uint32_t>(child.last()));
+    IntervalList<uint32_t> part;
+    if (next == change.by.size() || change.by.starts[next] != low) {
+      part.Add(low, change.by.values[next - 1]);
+    }
+    for (; next < change.by.size() && change.by.starts[next] <= last; ++next) {
+      part.Add(change.by.starts[next], change.by.values[next]);
+    }
+    EditBelow({.slot = child,
+               .position = {.index = table + index},
+               .table = table,
+               .entries = entries,
+               .below_descriptor = true},
+              {.low = low, .last = last, .by = part});
+  }
+  for (size_t i = written_before; i < written_.size(); ++i) {
+    spares_.Written(table / kLineWords, entries / kLineWords, written_[i]);
+  }
 }
 
 // Finds the entries that name the partition of `entry`. False if one is in
@@ -212,7 +491,7 @@ void TableUpdater::EditSlot(const RouteSet& routes, const Prefix& prefix,
 bool TableUpdater::FindSharers(uint32_t entry, const Place& place) {
   sharers_.clear();
   const uint32_t at = place.position.index;
-  if (TypeOf(entry) == kValueEntry) {
+  if (TypeOf(entry) == kValueEntry || place.position.apart != nullptr) {
     sharers_.push_back(at);
     return true;
   }
@@ -273,11 +552,12 @@ bool TableUpdater::EditPartition(uint32_t entry, const Place& place,
   for (uint32_t value : change.by.values) marked |= (value & flag) != 0;
   const uint32_t copied = MakeEntry(type, copy->first, ShiftOf(entry));
   for (uint32_t index : sharers_) {
+    const Position position = {place.position.apart, index};
     if (index == place.position.index && copy->one_value) {
-      table_.WriteEntry({.index = index}, MakeEntry(kValueEntry, copy->value));
+      table_.WriteEntry(position, MakeEntry(kValueEntry, copy->value));
       continue;
     }
-    table_.WriteEntry({.index = index}, copied);
+    table_.WriteEntry(position, copied);
     lines.AddSlot(copy->first);
     if (marked) lines.Mark(copy->first);
   }
@@ -319,6 +599,8 @@ void TableUpdater::Repartition(uint32_t entry, const Place& place,
     old_.starts[0] = low_of(sharers_[0]);
   }
   Splice(old_, ~uint32_t{0}, change, shape.flag, new_, dropped_);
+  SlotCompiler& slots =
+      place.below_descriptor ? table_.long_slots().slots() : table_.slots();
 
   // Each slot gets a run of its own. Where it is tight, two partitions get one
   // half each.
@@ -343,9 +625,9 @@ void TableUpdater::Repartition(uint32_t entry, const Place& place,
     for (; next < new_.size() && new_.starts[next] <= last; ++next) {
       part_.Add(new_.starts[next], new_.values[next]);
     }
-    table_.slots().Compile(part_, {low, width}, {.index = index}, narrow);
+    slots.Compile(part_, {low, width}, {place.position.apart, index}, narrow);
     if (!cut && next > half) {
-      table_.slots().Flush();
+      slots.Flush();
       cut = true;
     }
   }
@@ -354,8 +636,10 @@ void TableUpdater::Repartition(uint32_t entry, const Place& place,
       dropped_.push_back(new_.values[next]);
     }
   }
-  table_.slots().Flush();
-  if (type != kValueEntry) garbage_.lines.push_back(PayloadOf(entry));
+  slots.Flush();
+  if (type != kValueEntry) {
+    garbage_.lines.push_back(PayloadOf(entry));
+  }
 }
 
 // Copies a table of 2^bits entries for `position` to point to, and returns its

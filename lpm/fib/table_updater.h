@@ -69,10 +69,14 @@ class TableUpdater {
   explicit TableUpdater(TableCompiler& table)
       : table_(table), editor_(table.shape(), table.lines()) {
     table_.slots().LogTo(&written_);
+    table_.long_slots().slots().LogTo(&written_);
   }
   TableUpdater(const TableUpdater&) = delete;
   TableUpdater& operator=(const TableUpdater&) = delete;
-  ~TableUpdater() { table_.slots().LogTo(nullptr); }
+  ~TableUpdater() {
+    table_.slots().LogTo(nullptr);
+    table_.long_slots().slots().LogTo(nullptr);
+  }
 
   // Makes the table that of `routes`, which differ from what it was compiled
   // from at most at `changed`. Writes to the root, and to lines and descriptors
@@ -92,12 +96,14 @@ class TableUpdater {
   using Changes = absl::Span<const Prefix>;
 
   // A slot with its place: its entry is at `position`, in a table of `entries`
-  // entries from `table` on, if not in the root.
+  // entries from `table` on, if not apart. In the main walk, or in the key
+  // space of a descriptor.
   struct Place {
     MainSlot slot;
     Position position;
     uint32_t table = 0;
     uint32_t entries = 0;
+    bool below_descriptor = false;
   };
 
   uint32_t EntryAt(Position position);
@@ -105,6 +111,10 @@ class TableUpdater {
   void CompileAnew(const RouteSet& routes, const Place& place);
   void EditSlot(const RouteSet& routes, const Prefix& prefix,
                 const Place& place);
+  void EditIntervals(const Place& place, const IntervalChange& change);
+  uint32_t EditLong(const RouteSet& routes, const Prefix& prefix,
+                    uint32_t value, int length);
+  void EditBelow(const Place& place, const IntervalChange& change);
   bool FindSharers(uint32_t entry, const Place& place);
   bool EditPartition(uint32_t entry, const Place& place,
                      const IntervalChange& change);
@@ -123,8 +133,10 @@ class TableUpdater {
   // Of the slot that is being edited: the entries that name its partition,
   // ascending; what changes in it; what it was and what it becomes.
   std::vector<uint32_t> sharers_;
-  IntervalList<uint32_t> by_, old_, new_, part_;
+  IntervalList<uint32_t> old_, new_, part_;
   std::vector<uint32_t> dropped_;
+  // One of those, if not 0: its descriptor goes, what is below it has another.
+  uint32_t moved_ = 0;
 };
 
 }  // namespace planb

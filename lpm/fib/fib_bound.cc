@@ -356,7 +356,8 @@ absl::StatusOr<size_t> MeasuredFibBytesOfPrefixes(const RouteSet& routes,
 }
 
 // An update may do its work, find values too narrow, and compile everything.
-// What it leaves unused it lists twice, by 4 bytes, in vectors that double.
+// What it leaves unused and what is new it lists, and then what is free: by 4
+// bytes, twice, in vectors that double.
 size_t UpdatePeakBound(Family family, const RoutesByLength& lengths,
                        uint64_t next_hops, const FibOptions& options) {
   const Classes classes(family, lengths);

@@ -129,6 +129,8 @@ class FibCompiler::Impl {
     }
     updater_->garbage() = {};
     updater_->roots().clear();
+    lines.Settle();
+    descriptors.Settle();
     arena_->SetUsed(lines.used(), descriptors.used());
     std::unique_ptr<const Fib> fib =
         FibBuilder::Make(*table_, arena_, generation_, Root());

@@ -86,9 +86,24 @@ class BlockPool {
       used_ += size;
       if (blocks_.size() < used_) blocks_.resize(used_);
     }
-    blocks_[first] = {static_cast<uint16_t>(size), 0, false};
+    Block& block = blocks_[first];
+    block = {static_cast<uint16_t>(size), 0, false, block.fresh};
+    if (!at_home()) MakeFresh(first);
     Unpoison(data_ + first, size * sizeof(T));
     return first;
+  }
+
+  // Where readers may read: whether the block was handed out, or so declared,
+  // since Settle(). No reader knows it yet.
+  bool fresh(uint32_t first) const { return blocks_[first].fresh; }
+  void MakeFresh(uint32_t first) {
+    if (blocks_[first].fresh) return;
+    blocks_[first].fresh = true;
+    fresh_.push_back(first);
+  }
+  void Settle() {
+    for (const uint32_t first : fresh_) blocks_[first].fresh = false;
+    fresh_.clear();
   }
 
   // Makes the block available again. REQUIRES: no reader is left.
@@ -143,8 +158,10 @@ class BlockPool {
   struct Block {
     uint16_t size = 0;
     uint16_t slots = 0;
-    bool marked = false;
+    bool marked : 1 = false;
+    bool fresh : 1 = false;
   };
+  static_assert(sizeof(Block) == 6);  // as fib_bound.cc has it
 
   // The first block, in memory that is not a reader's.
   uint32_t Overflow() {
@@ -194,7 +211,8 @@ class BlockPool {
   size_t capacity_ = 0;
   size_t used_ = 0;
   size_t free_elements_ = 0;
-  std::vector<Block> blocks_;                // by first element
+  std::vector<Block> blocks_;  // by first element
+  std::vector<uint32_t> fresh_;
   std::vector<std::vector<uint32_t>> free_;  // by size
 };
 

@@ -13,6 +13,17 @@
 namespace planb {
 namespace {
 
+// Blocks that no reader knows are free at once; others are garbage.
+template <typename T>
+void Discard(BlockPool<T>& pool, uint32_t first,
+             std::vector<uint32_t>& garbage) {
+  if (pool.fresh(first)) {
+    pool.Free(first);
+  } else {
+    garbage.push_back(first);
+  }
+}
+
 // Lists all that hangs on an entry as garbage. A visitor of fib_walk.h.
 class GarbageVisitor {
  public:
@@ -24,9 +35,9 @@ class GarbageVisitor {
 
   void EnterTable(uint32_t) {}
   void LeaveTable(uint32_t first_line) {
-    garbage_.lines.push_back(first_line);
+    Discard(lines_, first_line, garbage_.lines);
     const auto spare = spares_.Take(first_line);
-    if (spare.has_value()) garbage_.lines.push_back(spare->first);
+    if (spare.has_value()) Discard(lines_, spare->first, garbage_.lines);
   }
 
   // One slot less names the partition. With the last of them the partition
@@ -39,7 +50,7 @@ class GarbageVisitor {
       ForEachInterval(lines_.at(0), entry, table_.shape(),
                       [this](uint32_t, uint32_t value) { Value(value); });
     }
-    garbage_.lines.push_back(first);
+    Discard(lines_, first, garbage_.lines);
   }
 
   void Value(uint32_t value) {
@@ -48,7 +59,7 @@ class GarbageVisitor {
     const uint32_t index = value & (flag - 1);
     WalkEntry(lines_.at(0), table_.descriptors().at(index)->entry, 0, 32,
               *this);
-    garbage_.descriptors.push_back(index);
+    Discard(table_.descriptors(), index, garbage_.descriptors);
   }
 
  private:
@@ -299,7 +310,8 @@ void TableUpdater::EditIntervals(const Place& place,
   GarbageVisitor visitor(table_, spares_, garbage_);
   for (uint32_t value : dropped_) {
     if (value == moved_) {
-      garbage_.descriptors.push_back(value & (table_.shape().flag - 1));
+      Discard(table_.descriptors(), value & (table_.shape().flag - 1),
+              garbage_.descriptors);
     } else {
       visitor.Value(value);
     }
@@ -561,7 +573,7 @@ bool TableUpdater::EditPartition(uint32_t entry, const Place& place,
     lines.AddSlot(copy->first);
     if (marked) lines.Mark(copy->first);
   }
-  garbage_.lines.push_back(first);
+  Discard(lines, first, garbage_.lines);
   return true;
 }
 
@@ -638,26 +650,28 @@ void TableUpdater::Repartition(uint32_t entry, const Place& place,
   }
   slots.Flush();
   if (type != kValueEntry) {
-    garbage_.lines.push_back(PayloadOf(entry));
+    Discard(table_.lines(), PayloadOf(entry), garbage_.lines);
   }
 }
 
-// Copies a table of 2^bits entries for `position` to point to, and returns its
-// first entry.
+// Makes `position` point to a table that no reader knows: a copy of one of
+// 2^bits entries, unless that is such a one itself. Returns its first entry.
 uint32_t TableUpdater::CopyTable(uint32_t entry, uint32_t first_key, int bits,
                                  Position position) {
   LinePool& lines = table_.lines();
   const uint32_t from = TableLine(entry, first_key);
+  if (lines.fresh(from)) return from * kLineWords;
   const uint32_t size = (1u << bits) / kLineWords;
   uint32_t to = 0;
   const std::optional<SpareTables::Spare> spare = spares_.Take(from);
   if (spare.has_value() && spare->generation <= oldest_) {
     to = spare->first;
+    lines.MakeFresh(to);
     for (uint32_t i = 0; i < size; ++i) {
       if (spare->differs[i]) *lines.at(to + i) = *lines.at(from + i);
     }
   } else {
-    if (spare.has_value()) garbage_.lines.push_back(spare->first);
+    if (spare.has_value()) Discard(lines, spare->first, garbage_.lines);
     to = lines.Allocate(size);
     if (table_.failed()) return 0;
     std::memcpy(lines.at(to), lines.at(from), size * sizeof(Line));
@@ -666,7 +680,7 @@ uint32_t TableUpdater::CopyTable(uint32_t entry, uint32_t first_key, int bits,
       position,
       MakeEntry(kTableEntry, PayloadOf(entry) + to - from, ShiftOf(entry)));
   if (size < kLeastSpare) {
-    garbage_.lines.push_back(from);
+    Discard(lines, from, garbage_.lines);
   } else {
     spares_.Keep(to, {.first = from, .generation = generation_, .differs = {}});
   }

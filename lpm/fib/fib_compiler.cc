@@ -24,6 +24,10 @@ namespace {
 // Changes of the root that are remembered, to bring older roots up to date.
 constexpr size_t kRootChanges = 256;
 
+// A change of a shorter prefix may be one of most of the table: that is better
+// compiled, and so packed, as a whole.
+constexpr int kLeastEdited = 8;
+
 }  // namespace
 
 class FibCompiler::Impl {
@@ -69,7 +73,7 @@ class FibCompiler::Impl {
       return Compile(routes);
     }
     const auto is_wide = [](const Prefix& prefix) {
-      return prefix.length() < kRootBits;
+      return prefix.length() < kLeastEdited;
     };
     if (changed.size() > MostChanges(routes.size()) ||
         std::any_of(changed.begin(), changed.end(), is_wide)) {

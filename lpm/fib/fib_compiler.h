@@ -58,10 +58,11 @@ class FibCompiler {
   // and prefixes that did not change after all, are allowed). A lookup batch
   // reads one FIB, so it sees all of the changes or none.
   //
-  // Edits, for each change, a partition of some hundred intervals, reading the
-  // routes that the prefix covers, or those of its /48. Where a prefix covers
-  // much of a slot's table, recompiles the slot; for prefixes shorter than /12,
-  // or more changes than MostChanges(), everything. Also compiles everything
+  // Edits, for each change, a partition of some hundred intervals, and as much
+  // below each descriptor on the way to it, reading the routes that the prefix
+  // covers. Where a prefix covers much of a slot's table, recompiles the slot;
+  // for prefixes shorter than /8, or more changes than MostChanges(),
+  // everything. Also compiles everything
   // when the changes so far have left too much of the memory badly packed, and
   // after a call that failed, by an error or by an allocation that threw an
   // exception. Errors: those of Compile. REQUIRES: Compile was called.

@@ -102,6 +102,32 @@ TEST_P(FibCompilerContract,
   EXPECT_EQ(compiler.counters().full, 1U);
 }
 
+TEST_P(FibCompilerContract, OnlyPrefixesShorterThanEightCompileEverything) {
+  const std::vector<Route> all = RandomRoutes(
+      {.family = GetParam(), .count = 3000, .min_length = 9, .seed = 8});
+  FibCompiler compiler(GetParam());
+  RouteSet routes(GetParam(), all);
+  std::unique_ptr<const Fib> fib = compiler.Compile(routes).value();
+  for (int length = 12; length >= 7; --length) {
+    // All at once, and one in another.
+    std::vector<Prefix> changed;
+    for (size_t i = 0; i < 3; ++i) {
+      const Address& inside = all[i * 1000].prefix.address();
+      changed.push_back(Prefix::Truncate(inside, length));
+      changed.push_back(Prefix::Truncate(inside, length + 2));
+    }
+    for (const NextHopId next_hop : {NextHopId{77}, kNoRoute}) {
+      for (const Prefix& prefix : changed) routes.Exchange(prefix, next_hop);
+      fib = compiler.Update(routes, changed).value();
+      ASSERT_EQ(DifferencesAtBoundaries(
+                    *fib, std::vector<Route>(routes.begin(), routes.end())),
+                "")
+          << length;
+    }
+    EXPECT_EQ(compiler.counters().full, length < 8 ? 2U : 0U);
+  }
+}
+
 TEST_P(FibCompilerContract, CompileStartsAnew) {
   const std::vector<Route> one = Routes(300, 5), other = Routes(300, 6);
   FibCompiler compiler(GetParam());

@@ -177,14 +177,20 @@ void TableUpdater::Update(const RouteSet& routes, Changes changed,
   oldest_ = oldest;
   written_.clear();
   while (!changed.empty() && !table_.failed()) {
-    const auto index =
+    // The slots of the first change, and all changes in them.
+    const auto first =
         static_cast<uint32_t>(MainBits(changed[0].first()) >> kBelowRoot);
-    const MainSlot slot = {uint64_t{index} << kBelowRoot, kBelowRoot};
-    const size_t count = CountIn(changed, slot);
-    roots_.push_back(index);
-    UpdateSlot(
-        routes, changed.first(count),
-        {.slot = slot, .position = {.apart = &table_.root().entries[index]}});
+    const auto slots =
+        static_cast<uint32_t>(SlotsTouched(changed.first(1), kRootBits));
+    size_t count = 0;
+    for (uint32_t i = first; i < first + slots && !table_.failed(); ++i) {
+      const MainSlot slot = {uint64_t{i} << kBelowRoot, kBelowRoot};
+      count = CountIn(changed, slot);
+      roots_.push_back(i);
+      UpdateSlot(
+          routes, changed.first(slots > 1 ? 1 : count),
+          {.slot = slot, .position = {.apart = &table_.root().entries[i]}});
+    }
     changed.remove_prefix(count);
   }
 }

@@ -82,8 +82,7 @@ class TableUpdater {
   // from at most at `changed`. Writes to the root, and to lines and descriptors
   // that were not in use, but to none that were. If the table failed(), it is
   // of no use. It becomes that of `generation`; `oldest` is the oldest one that
-  // has readers. REQUIRES: `changed` ascends, no prefix is shorter than
-  // kRootBits.
+  // has readers. REQUIRES: `changed` ascends.
   void Update(const RouteSet& routes, absl::Span<const Prefix> changed,
               uint64_t generation, uint64_t oldest);
 

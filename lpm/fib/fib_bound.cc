@@ -40,7 +40,8 @@
 // that has an interval to divide has two cuts at least, as it skips what a
 // single one has in common. So the sum of (cuts - 1) over all is r - 1 or less.
 // A descriptor of c >= 2 cuts takes a partition of 1 + (2c + 1)/8 lines, or, if
-// c is 68 or more, tables and partitions of 1.4 c + 3: either way no more than
+// c is 68 or more, tables and partitions of 1.9 c + 3 (1.4 c, and two runs more
+// for each table, as these share no partition): either way no more than
 // 2 (c - 1). So the /48 takes 2 (r - 1) lines below descriptors and, as a cut
 // of the main walk, 1.4: 2 lines for each long route (and a run and a root
 // slot, as above).

@@ -343,8 +343,8 @@ uint32_t TableUpdater::EditLong(const RouteSet& routes, const Prefix& prefix,
                            absl::uint128 base = 0, int bits = 0) {
     IntervalList<absl::uint128> intervals;
     const auto end = [&](absl::uint128 at_last) {
-      if (at_last != (first | ~Mask(length)))
-        intervals.Add(at_last + 1, around);
+      if (at_last == (first | ~Mask(length))) return;
+      intervals.Add(at_last + 1, around);
     };
     const auto add_apart = [&] {
       intervals.Add(base, *apart);

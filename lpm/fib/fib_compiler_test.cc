@@ -314,7 +314,7 @@ TEST(FibCompiler, DividedSlotsOfSharedPartitionsKeepTheirRoutes) {
 }
 
 // Hosts and longer prefixes crowd in one /48: all over it, in a row, in steps
-// of which each is below a descriptor of its own, in one /64. Whatever was
+// of which each is below a descriptor of its own, in one /64. All that was
 // compiled below the descriptors before is edited, and at last all go.
 TEST(FibCompiler, ChangesInADenseSlash48AreEditedInPlace) {
   constexpr uint64_t kHigh = 0x2001'0db8'1234'0000;

@@ -263,7 +263,7 @@ void Table::RunCommits() {
   {
     const MutexLock lock(mutex_);
     // A job that is scheduled while it starts runs once more, and may do so
-    // early: whoever runs has the step.
+    // early. The phase says if this run has the step.
     const bool awaited = phase_ == Phase::kDue || phase_ == Phase::kBehind;
     if (!awaited || stopping_) return;
     if (SteadyNow() < step_at_) return commit_job_.Schedule(step_at_);

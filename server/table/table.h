@@ -242,7 +242,7 @@ class Table {
     SteadyInstant at;
     absl::Time wall;  // the same moment
   };
-  // Who may take the next step of the commit queue.
+  // What may take the next step of the commit queue.
   enum class Phase {
     kIdle,     // a batch that is submitted, or what another server did
     kDue,      // the job, at `step_at_`

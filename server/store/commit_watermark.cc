@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <fstream>
 #include <system_error>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
@@ -102,6 +103,16 @@ absl::StatusOr<std::optional<StoreMark>> CommitWatermark::Read() const {
       layout.checksum == Checksum(layout)) {
     return layout.mark.sequence == 0 ? std::nullopt
                                      : std::optional(layout.mark);
+  }
+  char& version = layout.magic.back();
+  if (const char own = std::exchange(version, kMagic.back());
+      own != kMagic.back() && layout.magic == kMagic) {
+    return Error(absl::StatusCode::kFailedPrecondition,
+                 own > kMagic.back() ? "STORE_TOO_NEW" : "STORE_TOO_OLD",
+                 absl::StrCat(path_,
+                              ": is that of a store of another version"
+                              " of the server: run that version, or start with"
+                              " an empty store"));
   }
   return Lost(absl::StrCat(path_, ": is damaged"));
 }

@@ -89,7 +89,9 @@ absl::StatusOr<std::string> EtcdStore::Contents(uint64_t id, uint64_t number,
                    Hex(record.append()), "/"),
       revision, [&](const KeyValue& kv) {
         contents += kv.value();
-        return absl::OkStatus();
+        return contents.size() <= record.bytes()
+                   ? absl::OkStatus()
+                   : Corrupt(kv.key(), "is more than its entry has");
       });
   if (!read.ok()) return read.status();
   return contents;
@@ -127,6 +129,9 @@ absl::StatusOr<StoredTable> EtcdStore::LoadTable(Log& log, int64_t revision) {
           ++parts;
           bytes += kv.value().size();
           checksum = Xxh3(kv.value(), checksum);
+          if (parts > snapshot.parts() || bytes > snapshot.bytes()) {
+            return Corrupt(kv.key(), "is more than its snapshot has");
+          }
           const absl::Status part = replay.Read(kv.value(), /*is_part=*/true);
           return part.ok() ? part : Corrupt(kv.key(), part.message());
         });

@@ -2,7 +2,7 @@
 
 #include "server/store/sqlite_database.h"
 
-#include <algorithm>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -48,6 +48,8 @@ CREATE TABLE log (
 ) STRICT;
 )sql";
 
+constexpr int64_t kSchemaEntries = 3;
+
 constexpr char kDeleteLog[] = "DELETE FROM log WHERE id >= ? AND id < ?";
 
 // The key in `log`, which orders rows by table and number.
@@ -78,7 +80,12 @@ absl::Status PrepareSchema(Sql& sql, uint64_t new_store_id) {
   if (*application != kStoreApplicationId || *version < 1) {
     return sql.Damaged("is not a store of PlanB Lookup, or a damaged one");
   }
-  if (*version == kStoreVersion) return absl::OkStatus();
+  if (*version == kStoreVersion && *entries == kSchemaEntries) {
+    return absl::OkStatus();
+  }
+  if (*version == kStoreVersion) {
+    return sql.Damaged("has views, triggers or tables that no server makes");
+  }
   return Error(absl::StatusCode::kFailedPrecondition,
                *version > kStoreVersion ? "STORE_TOO_NEW" : "STORE_TOO_OLD",
                absl::StrCat(sql.path(), ": has schema version ", *version,
@@ -250,10 +257,10 @@ absl::Status AppendRow(Sql& sql, absl::string_view entry, TableRow& row) {
 absl::Status PutTable(Sql& sql, TableRow row, const TableContents& contents,
                       StoreState& state) {
   if (row.id == 0) {
-    for (const auto& [name, other] : state.tables) {
-      row.id = std::max(row.id, other.id);
-    }
-    ++row.id;
+    // The lowest that is free: keys have 20 bits for it.
+    std::set<int64_t> used;
+    for (const auto& [name, other] : state.tables) used.insert(other.id);
+    for (row.id = 1; used.contains(row.id);) ++row.id;
   }
   row.generation = contents.generation;
   row.next = row.chain = row.snapshot_bytes = row.log_bytes = 0;

@@ -103,7 +103,8 @@ class SqliteStore::Engine {
   void Start(Job job, Done done);
   absl::Status Run(Job job);
   // As TableLog. The snapshot is a transaction of its own, after those before
-  // and before later ones; none is written after Close() or End().
+  // and before later ones, which wait for as long as it takes: O(table). So
+  // there is one at a time, of all tables. Close() and End() interrupt it.
   void OfferSnapshot(const std::string& table,
                      absl::FunctionRef<TableVersion()> version);
   void AwaitIdle();
@@ -136,6 +137,12 @@ class SqliteStore::Engine {
       : options_(options), mark_(std::move(mark)) {}
 
   absl::Status Begin() ABSL_EXCLUSIVE_LOCKS_REQUIRED(connection_);
+  bool MayWriteSnapshot() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Removes the one that waits, and interrupts the one that is written.
+  void EndSnapshots(MutexLock& lock, SteadyInstant deadline)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Moves what the log has to the database, once it is long enough.
+  void Checkpoint() ABSL_EXCLUSIVE_LOCKS_REQUIRED(connection_);
   void RunJobs(const Jobs& jobs) ABSL_EXCLUSIVE_LOCKS_REQUIRED(connection_);
   using Body = absl::FunctionRef<absl::Status(Sql&, StoreState&)>;
   absl::Status Transact(Body body) ABSL_EXCLUSIVE_LOCKS_REQUIRED(connection_);
@@ -157,6 +164,9 @@ class SqliteStore::Engine {
   bool mark_failed_ ABSL_GUARDED_BY(connection_) = false;
   std::unique_ptr<Sql> sql_ ABSL_GUARDED_BY(connection_);
   bool unsettled_ ABSL_GUARDED_BY(connection_) = false;
+  // As of the last commit; set by SQLite within it.
+  int log_pages_ ABSL_GUARDED_BY(connection_) = 0;
+  bool checkpoint_failed_ ABSL_GUARDED_BY(connection_) = false;
 
   Mutex mutex_;
   CondVar changed_;  // anything guarded
@@ -172,6 +182,8 @@ class SqliteStore::Engine {
   std::optional<SteadyInstant> closed_by_ ABSL_GUARDED_BY(mutex_);
   bool ending_ ABSL_GUARDED_BY(mutex_) = false;
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;
+  // That of `sql_`, to interrupt it.
+  sqlite3* handle_ ABSL_GUARDED_BY(mutex_) = nullptr;
 };
 
 absl::StatusOr<std::shared_ptr<SqliteStore::Engine>> SqliteStore::Engine::Open(
@@ -191,7 +203,7 @@ absl::Status SqliteStore::Engine::Begin() {
   if (absl::Status s = mark_->CheckFiles(*mark); !s.ok()) return s;
   auto opened = OpenDatabase({.path = options_.path,
                               .sync = options_.sync,
-                              .checkpoint_pages = options_.checkpoint_pages,
+                              .checkpoint_pages = 0,
                               .vfs = options_.vfs},
                              RandomId());
   if (!opened.ok()) return opened.status();
@@ -210,9 +222,33 @@ absl::Status SqliteStore::Engine::Begin() {
   WriteMark(*state);
   KeepLog(**opened, false);
   sql_ = *std::move(opened);
+  sqlite3_wal_hook(
+      sql_->sql(),
+      [](void* pages, sqlite3*, const char*, int now) {
+        *static_cast<int*>(pages) = now;
+        return SQLITE_OK;
+      },
+      &log_pages_);
   const MutexLock lock(mutex_);
   state_ = *std::move(state);
+  handle_ = sql_->sql();
   return absl::OkStatus();
+}
+
+// SQLite would do it within the commit that fills the log, before its answer,
+// and say nothing of errors. Nothing is lost by one: the pages stay in the log.
+void SqliteStore::Engine::Checkpoint() {
+  if (log_pages_ < options_.checkpoint_pages) return;
+  const int result = sqlite3_wal_checkpoint_v2(
+      sql_->sql(), nullptr, SQLITE_CHECKPOINT_PASSIVE, nullptr, nullptr);
+  if (result == SQLITE_OK) log_pages_ = 0;
+  const bool failed = result != SQLITE_OK && result != SQLITE_BUSY &&
+                      result != SQLITE_INTERRUPT;
+  if (failed && !checkpoint_failed_) {
+    Log(LogLevel::kWarning, "store checkpoint failed",
+        {{"error", sqlite3_errmsg(sql_->sql())}});
+  }
+  checkpoint_failed_ = failed;
 }
 
 void SqliteStore::Engine::WriteMark(const StoreState& state) {
@@ -257,9 +293,16 @@ void SqliteStore::Engine::Loop() {
       done(job->status);
       lock.lock();
     }
+    lock.unlock();
+    {
+      const MutexLock connection(connection_);
+      Checkpoint();
+    }
+    lock.lock();
     running_.clear();
     changed_.notify_all();
   }
+  handle_ = nullptr;
   lock.unlock();
   {
     const MutexLock connection(connection_);
@@ -273,8 +316,8 @@ void SqliteStore::Engine::Loop() {
 bool SqliteStore::Engine::End() {
   MutexLock lock(mutex_);
   ending_ = true;
-  std::erase_if(queue_, [](const auto& job) { return job->alone; });
   changed_.notify_all();
+  EndSnapshots(lock, SteadyAfter(kLastSync));
   const auto has_ended = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return ended_;
   };
@@ -315,7 +358,7 @@ void SqliteStore::Engine::OfferSnapshot(
     const std::string& table, absl::FunctionRef<TableVersion()> version) {
   MutexLock lock(mutex_);
   const auto found = state_.tables.find(table);
-  if (found == state_.tables.end() || !closed_.ok() || ending_) return;
+  if (found == state_.tables.end() || !MayWriteSnapshot()) return;
   const TableRow row = found->second;
   uint64_t& from = offer_from_[table];
   if (row.log_bytes < from ||
@@ -331,21 +374,50 @@ void SqliteStore::Engine::OfferSnapshot(
     if (now == state.tables.end() || now->second.chain != row.chain) {
       return absl::OkStatus();
     }
+    if (taken->generation != now->second.generation) {
+      return absl::InternalError("the snapshot is of another generation");
+    }
     return PutTable(sql, now->second, ContentsOf(*taken), state);
   };
   const auto done = [this, table](const absl::Status& status) {
-    if (!status.ok()) {
-      Log(LogLevel::kWarning, "the store could not be compacted",
-          {{"error", status.message()}});
+    {
+      const MutexLock again(mutex_);
+      ++(status.ok() ? counters_.snapshots : counters_.snapshot_failures);
+      if (status.ok()) offer_from_.erase(table);
+      if (status.ok() || !closed_.ok() || ending_) return;
     }
-    const MutexLock again(mutex_);
-    ++(status.ok() ? counters_.snapshots : counters_.snapshot_failures);
-    if (status.ok()) offer_from_.erase(table);
+    Log(LogLevel::kWarning, "the store could not be compacted",
+        {{"error", status.message()}});
   };
   lock.lock();
+  if (!MayWriteSnapshot()) {
+    offer_from_.erase(table);
+    return;
+  }
   queue_.push_back(std::make_shared<Waiting>(
       Waiting{.job = write, .done = done, .alone = true}));
   changed_.notify_all();
+}
+
+bool SqliteStore::Engine::MayWriteSnapshot() const {
+  const auto alone = [](const auto& job) { return job->alone; };
+  return closed_.ok() && !ending_ && std::ranges::none_of(queue_, alone) &&
+         std::ranges::none_of(running_, alone);
+}
+
+void SqliteStore::Engine::EndSnapshots(MutexLock& lock,
+                                       SteadyInstant deadline) {
+  std::erase_if(queue_, [](const auto& job) { return job->alone; });
+  // Between two statements of a snapshot an interrupt is lost.
+  constexpr absl::Duration kAgain = absl::Milliseconds(10);
+  while (!running_.empty() && running_.front()->alone && handle_ != nullptr &&
+         SteadyNow() < deadline) {
+    sqlite3_interrupt(handle_);
+    changed_.wait_until(lock, std::min(deadline, SteadyAfter(kAgain)),
+                        [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+                          return running_.empty();
+                        });
+  }
 }
 
 void SqliteStore::Engine::AwaitIdle() {
@@ -378,7 +450,7 @@ void SqliteStore::Engine::Close(const absl::Status& why,
   MutexLock lock(mutex_);
   if (closed_.ok()) closed_ = why;
   closed_by_ = deadline;
-  std::erase_if(queue_, [](const auto& job) { return job->alone; });
+  EndSnapshots(lock, deadline);
   const bool idle = changed_.wait_until(
       lock, deadline, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
         return queue_.empty() && running_.empty();

@@ -486,7 +486,10 @@ TEST(SqliteStoreOpen, EditedByHandIsRefused) {
       {"DELETE FROM tables", kNotTheRow},
       {"UPDATE store SET generation_floor = 9", kNotTheRow},
       {"DELETE FROM store", kNotTheRow},
-      {"DROP TABLE log", "no such table"},
+      {"DROP TABLE log", "has views, triggers or tables"},
+      {"CREATE VIEW seen AS SELECT * FROM log", "has views, triggers"},
+      {"CREATE TRIGGER t AFTER INSERT ON log BEGIN DELETE FROM log; END",
+       "has views, triggers"},
       {"ALTER TABLE store RENAME COLUMN store_id TO x", "no such column"},
   };
   for (const auto& [edit, says] : edits) {

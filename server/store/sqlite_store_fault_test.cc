@@ -349,6 +349,62 @@ TEST(SqliteStoreFault, ALargeBatchTakesNoOtherDown) {
   EXPECT_TRUE(status.ok()) << status;
 }
 
+// Commits wait for one snapshot at most.
+TEST(SqliteStoreFault, ThereIsOneSnapshotAtATime) {
+  const std::string path = NewStorePath("snapshots");
+  auto store = SqliteStore::Open(
+                   {.path = path, .log_bytes = 1, .vfs = FaultyDisk::Vfs()})
+                   .value();
+  StoredTable table = {.generation = 1};
+  table.routes = {MakeRoute("::/0", 7)};
+  for (const char* name : {"one", "two"}) {
+    ASSERT_TRUE(store->CreateTable(name, 0).ok());
+    ASSERT_TRUE(store->Append(name, {Batch(1, table.routes)}).ok());
+  }
+  FaultyDisk::Hang();
+  const auto offer = [&](const char* name) {
+    store->OfferSnapshot(name, [&] { return MakeVersion(table); });
+  };
+  offer("one");
+  FaultyDisk::AwaitHang();
+  offer("two");
+  FaultyDisk::Answer();
+  store->AwaitBackground();
+  EXPECT_EQ(store->counters().snapshots, 1U);
+  offer("two");
+  store->AwaitBackground();
+  EXPECT_EQ(store->counters().snapshots, 2U);
+}
+
+TEST(SqliteStoreFault, CloseInterruptsASnapshot) {
+  const std::string path = NewStorePath("interrupt");
+  auto store = SqliteStore::Open(
+                   {.path = path, .log_bytes = 1, .vfs = FaultyDisk::Vfs()})
+                   .value();
+  ASSERT_TRUE(store->CreateTable("default", 0).ok());
+  ASSERT_TRUE(store->Append("default", {Batch(1, {})}).ok());
+  // So large that SQLite writes before it commits.
+  StoredTable table = {.generation = 1};
+  for (int i = 0; i < 8000; ++i) {
+    table.requests.push_back(
+        {.request_id = absl::StrCat(i, std::string(4096, 'x'))});
+  }
+  FaultyDisk::Hang();
+  store->OfferSnapshot("default", [&] { return MakeVersion(table); });
+  FaultyDisk::AwaitHang();
+  auto closing = std::async(std::launch::async, [&] {
+    store->Close(absl::UnavailableError("down"),
+                 SteadyAfter(absl::InfiniteDuration()));
+  });
+  absl::SleepFor(absl::Milliseconds(100));
+  FaultyDisk::Answer();
+  closing.get();
+  EXPECT_EQ(store->counters().snapshots, 0U);
+  EXPECT_EQ(store->counters().snapshot_failures, 1U);
+  store.reset();
+  EXPECT_EQ(OpenStore(path)->Load().value()[0].generation, 1U);
+}
+
 // A disk that does not answer holds up no thread but the store's own.
 TEST(SqliteStoreFault, CloseEndsCallsThatWaitForTheDisk) {
   const std::string path = NewStorePath("hung");

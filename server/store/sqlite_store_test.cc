@@ -287,7 +287,31 @@ TEST(SqliteStore, ABatchNamesTheGenerationBefore) {
   EXPECT_TRUE(append(5, 8).ok());
   EXPECT_EQ(append(7, 9).code(), absl::StatusCode::kUnavailable);
   EXPECT_TRUE(append(8, 100).ok());
+  // Of two that are appended together, the second as well.
+  const auto after = [](uint64_t previous, uint64_t generation) {
+    Delta delta = *Batch(generation, {MakeRoute("::/0", 1)}).delta;
+    delta.previous = previous;
+    return AcceptedBatch{.delta =
+                             std::make_shared<const Delta>(std::move(delta))};
+  };
+  EXPECT_EQ(store->Append("default", {after(100, 101), after(102, 103)}).code(),
+            absl::StatusCode::kUnavailable);
   EXPECT_EQ(store->Load().value()[0].generation, 100U);
+}
+
+// Keys have 20 bits for the number of a table.
+TEST(SqliteStore, NumbersOfDeletedTablesAreUsedAgain) {
+  const std::string path = NewStorePath("numbers");
+  auto store = OpenStore(path);
+  ASSERT_TRUE(store->CreateTable("table-0", 0).ok());
+  for (int i = 0; i < 5; ++i) {
+    ASSERT_TRUE(store->CreateTable(absl::StrCat("table-", i + 1), 0).ok());
+    ASSERT_TRUE(store->DeleteTable(absl::StrCat("table-", i), 0).ok());
+  }
+  store.reset();
+  EXPECT_LE(
+      *Sql::Open(path, false).value()->Integer("SELECT max(id) FROM tables"),
+      2);
 }
 
 // A batch that adds a next hop and a route to an empty table.

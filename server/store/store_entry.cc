@@ -26,6 +26,7 @@ constexpr uint8_t kHasRequest = 2;
 // Next hops of the delta may have attributes.
 constexpr uint8_t kHasAttributes = 4;
 constexpr size_t kDigestBytes = 16;
+constexpr uint64_t kNoGeneration = ~uint64_t{0};
 
 // A route is its next hop, one byte for family and length, and the bytes of the
 // address that the length covers.
@@ -255,7 +256,11 @@ std::vector<Entry> MakeEntries(absl::Span<const AcceptedBatch> batches,
     Entry& entry = entries.back();
     AppendBatch(batch, entry.bytes);
     if (batch.delta == nullptr) continue;
-    if (entry.generation == 0) entry.previous = batch.delta->previous;
+    if (entry.generation == 0) {
+      entry.previous = batch.delta->previous;
+    } else if (batch.delta->previous != entry.generation) {
+      entry.previous = kNoGeneration;
+    }
     entry.generation = batch.delta->generation;
     entry.digest = batch.delta->digest;
   }

@@ -26,7 +26,8 @@ namespace planb::server {
 struct Entry {
   std::string bytes;  // about 10 for each route
   // The generation of the table before and after, and its digest after; 0 and
-  // empty if no batch changes it.
+  // empty if no batch changes it. `previous` is no generation if one of the
+  // batches does not follow the one before.
   uint64_t previous = 0;
   uint64_t generation = 0;
   std::string digest;

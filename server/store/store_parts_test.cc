@@ -269,6 +269,11 @@ TEST(CommitWatermark, DetectsEveryFlippedBitAndWrongLength) {
   EXPECT_FALSE(read(good + "x").ok());
   // A power loss can leave a file that was created but not written.
   EXPECT_EQ(read("").value(), std::nullopt);
+  // The mark of a server of another version says so, and is not damaged.
+  for (const auto& [magic, reason] : {std::pair{"PlanBMk1", "STORE_TOO_OLD"},
+                                      {"PlanBMk3", "STORE_TOO_NEW"}}) {
+    EXPECT_EQ(ErrorReason(read(magic + std::string(56, 'x')).status()), reason);
+  }
   EXPECT_EQ(read(std::string(64, '\0')).value(), std::nullopt);
 }
 

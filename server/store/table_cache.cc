@@ -148,17 +148,20 @@ absl::Status TableCache::TryWrite(absl::Span<const Table> tables,
     row.name = table.name;
     row.remote_id = table.id;
     row.prefix_lengths = table.fib.prefix_lengths;
-    status.Update(PutTable(*sql_, std::move(row),
-                           {.generation = pinned.generation,
-                            .digest = pinned.digest,
-                            .routes = pinned.routes,
-                            .next_hops = pinned.next_hops},
-                           *state));
+    status = PutTable(*sql_, std::move(row),
+                      {.generation = pinned.generation,
+                       .digest = pinned.digest,
+                       .routes = pinned.routes,
+                       .next_hops = pinned.next_hops},
+                      *state);
+    // SQLite may have rolled back: it would commit another statement at once.
+    if (!status.ok()) return status;
   }
   for (const std::string& name : gone) {
-    status.Update(RemoveTable(*sql_, name, *state));
+    status = RemoveTable(*sql_, name, *state);
+    if (!status.ok()) return status;
   }
-  if (status.ok()) status = WriteState(*sql_, *state);
+  status = WriteState(*sql_, *state);
   if (status.ok()) status = sql_->Run("COMMIT");
   return status;
 }

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <sys/resource.h>
 
+#include <array>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -14,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -68,6 +70,21 @@ class TableCacheTest : public testing::Test {
 std::string Contents(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// What `act` returns on a disk that is full: no file gets larger than `bytes`,
+// that of the test's output neither.
+absl::Status OnFullDisk(rlim_t bytes, absl::FunctionRef<absl::Status()> act) {
+  struct rlimit before;
+  EXPECT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  struct rlimit full = before;
+  full.rlim_cur = bytes;
+  const sighandler_t handler = signal(SIGXFSZ, SIG_IGN);
+  EXPECT_EQ(setrlimit(RLIMIT_FSIZE, &full), 0);
+  absl::Status status = act();
+  EXPECT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  signal(SIGXFSZ, handler);
+  return status;
 }
 
 TEST_F(TableCacheTest, ReturnsWhatWasWrittenLast) {
@@ -163,21 +180,47 @@ TEST_F(TableCacheTest, TheAgeOfACopyIsNotThatOfTheWallClock) {
 TEST_F(TableCacheTest, KeepsTheCopyBeforeOneThatCannotBeWritten) {
   const auto cache = Open();
   ASSERT_TRUE(cache->Write({Version("default", 1, 5)}, absl::Now()).ok());
-  struct rlimit before;
-  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
-  struct rlimit full = before;
-  full.rlim_cur = 60'000;
-  const sighandler_t handler = signal(SIGXFSZ, SIG_IGN);
-  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &full), 0);
-  EXPECT_FALSE(cache->Write({Version("default", 2, 9000)}, absl::Now()).ok());
-  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
-  signal(SIGXFSZ, handler);
+  EXPECT_FALSE(OnFullDisk(60'000, [&] {
+                 return cache->Write({Version("default", 2, 9000)},
+                                     absl::Now());
+               }).ok());
   EXPECT_EQ(cache->failures(), 1U);
   const auto copy = cache->Load();
   ASSERT_TRUE(copy.ok()) << copy.status();
   EXPECT_EQ(copy->tables.at(0).generation, 1U);
   ASSERT_TRUE(cache->Write({Version("default", 3, 6)}, absl::Now()).ok());
   EXPECT_EQ(cache->Load()->tables.at(0).generation, 3U);
+}
+
+// The first table does not fit in SQLite's memory, so the disk is full, and
+// SQLite rolls back, before the statements for the others.
+TEST_F(TableCacheTest, KeepsAllTablesOfACopyIfTheFirstCannotBeWritten) {
+  const auto cache = Open();
+  ASSERT_TRUE(
+      cache
+          ->Write({Version("a", 1, 5), Version("b", 1, 5), Version("c", 1, 5)},
+                  absl::Now())
+          .ok());
+  std::vector<NextHop> hops(400);
+  for (NextHop& hop : hops) {
+    hop.id = static_cast<NextHopId>(&hop - hops.data() + 1);
+    hop.attributes = Attributes(std::string(60'000, 'x'));
+  }
+  std::array<TableCache::Table, 2> next = {Version("a", 2, 0),
+                                           Version("b", 2, 6)};
+  next[0].pinned = Pinned(*MakeSnapshot(2, {}, std::move(hops)));
+  const absl::Status written =
+      OnFullDisk(1 << 20, [&] { return cache->Write(next, absl::Now()); });
+  EXPECT_EQ(ErrorReason(written), "STORE_FULL") << written;
+  const auto copy = cache->Load();
+  ASSERT_TRUE(copy.ok()) << copy.status();
+  ASSERT_EQ(copy->tables.size(), 3U);
+  for (const StoredTable& table : copy->tables) {
+    EXPECT_EQ(table.generation, 1U);
+    EXPECT_EQ(table.routes.size(), 5U);
+  }
+  ASSERT_TRUE(cache->Write(next, absl::Now()).ok());
+  EXPECT_EQ(cache->Load()->tables.at(1).routes.size(), 6U);
 }
 
 TEST_F(TableCacheTest, RefusesAnotherStoreAndASecondServer) {

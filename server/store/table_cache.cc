@@ -10,6 +10,7 @@
 #include <cstring>
 #include <ctime>
 #include <filesystem>
+#include <map>
 #include <set>
 #include <system_error>
 #include <utility>
@@ -106,6 +107,10 @@ absl::StatusOr<StoredCopy> TableCache::Read() {
   auto tables = ReadTables(*sql_, *state);
   if (!tables.ok()) return tables.status();
   copy.tables = *std::move(tables);
+  for (const StoredTable& table : copy.tables) {
+    known_[table.name] = {table.id, table.generation, table.fib.prefix_lengths,
+                          table.tail_digest};
+  }
   written_ = UnixSeconds(copy.as_of);
   return copy;
 }
@@ -115,6 +120,7 @@ absl::StatusOr<StoredCopy> TableCache::Load() {
   if (StoreFileBytes(path_) == 0) {
     return absl::NotFoundError(absl::StrCat(path_, " was never written"));
   }
+  known_.clear();
   auto copy = Read();
   if (copy.ok() || ErrorReason(copy.status()) == "CACHE_OF_ANOTHER_STORE") {
     return copy;
@@ -132,19 +138,29 @@ absl::Status TableCache::TryWrite(absl::Span<const Table> tables,
   if (!status.ok()) return status;
   auto state = ReadState(*sql_);
   if (!state.ok()) return state.status();
+  if (known_.empty()) {
+    // Rows that take the place of others would leave a damaged page as it is.
+    const auto structure = sql_->Text("PRAGMA quick_check(1)");
+    if (!structure.ok()) return structure.status();
+    if (*structure != "ok") return sql_->Damaged(*structure);
+  }
   state->about = AboutCopy(as_of, store_);
   ++state->sequence;
+  std::map<std::string, Version> known;
   std::set<std::string> gone;
   for (const auto& [name, row] : state->tables) gone.insert(name);
   for (const Table& table : tables) {
     gone.erase(table.name);
     TableRow row = state->tables[table.name];
     const Pinned& pinned = table.pinned;
-    if (row.id != 0 && row.remote_id == table.id &&
-        row.generation == pinned.generation &&
-        row.prefix_lengths == table.fib.prefix_lengths) {
+    const Version& version = known[table.name] = {
+        table.id, pinned.generation, table.fib.prefix_lengths, pinned.digest};
+    const auto before = known_.find(table.name);
+    if (row.id != 0 && before != known_.end() && before->second == version) {
       continue;
     }
+    // A commit that fails may have been one all the same.
+    known_.erase(table.name);
     row.name = table.name;
     row.remote_id = table.id;
     row.prefix_lengths = table.fib.prefix_lengths;
@@ -163,6 +179,7 @@ absl::Status TableCache::TryWrite(absl::Span<const Table> tables,
   }
   status = WriteState(*sql_, *state);
   if (status.ok()) status = sql_->Run("COMMIT");
+  if (status.ok()) known_ = std::move(known);
   return status;
 }
 

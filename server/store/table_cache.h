@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -56,7 +57,8 @@ class TableCache {
   // (CACHE_OF_ANOTHER_STORE); DATA_LOSS (CACHE_CORRUPT), with the file.
   absl::StatusOr<StoredCopy> Load();
 
-  // Makes these the tables, in place of a damaged copy as well. Errors: those
+  // Makes these the tables, in place of a damaged copy as well. A table is
+  // written unless this object loaded or wrote the same before. Errors: those
   // of Sql; what was written before remains.
   absl::Status Write(absl::Span<const Table> tables, absl::Time as_of);
 
@@ -66,6 +68,16 @@ class TableCache {
   uint64_t failures() const { return failures_; }
 
  private:
+  // Two stores may give the same id and generation to different contents.
+  struct Version {
+    uint64_t id = 0;
+    uint64_t generation = 0;
+    bool prefix_lengths = false;
+    std::string digest;
+
+    friend bool operator==(const Version&, const Version&) = default;
+  };
+
   TableCache(const std::string& directory, std::string store, int lock)
       : path_(directory + "/tables.db"),
         store_(std::move(store)),
@@ -81,6 +93,9 @@ class TableCache {
   const int lock_;  // the open directory
   Mutex mutex_;
   std::unique_ptr<Sql> sql_ ABSL_GUARDED_BY(mutex_);  // null: not open yet
+  // What the file has, by the names of tables, as far as it was verified or
+  // written here: a row that another process wrote may be damaged.
+  std::map<std::string, Version> known_ ABSL_GUARDED_BY(mutex_);
   // Not guarded: a write to a disk that hangs must not hold up the metrics.
   std::atomic<double> written_ = 0;
   std::atomic<uint64_t> failures_ = 0;

@@ -148,6 +148,34 @@ TEST_F(TableCacheTest, WritesATableThatWasMadeAnew) {
   EXPECT_EQ(copy->tables.at(0).routes.size(), 6U);
 }
 
+// As after a restart of this server and of the one that it follows: ids of
+// tables count from 1 in each process.
+TEST_F(TableCacheTest, WritesOtherContentsOfTheSameIdAndGeneration) {
+  for (const bool loads : {false, true}) {
+    SCOPED_TRACE(loads);
+    ASSERT_TRUE(Open()->Write({Version("default", 1, 5)}, absl::Now()).ok());
+    const auto cache = Open();
+    ASSERT_TRUE(!loads || cache->Load().ok());
+    ASSERT_TRUE(cache->Write({Version("default", 1, 6)}, absl::Now()).ok());
+    const auto copy = cache->Load();
+    ASSERT_TRUE(copy.ok()) << copy.status();
+    EXPECT_EQ(copy->tables.at(0).routes.size(), 6U);
+  }
+}
+
+TEST_F(TableCacheTest, WritesADamagedTableThatDoesNotChange) {
+  ASSERT_TRUE(Open()->Write({Version("default", 1, 5)}, absl::Now()).ok());
+  ASSERT_TRUE(Sql::Open(Path(), false)
+                  .value()
+                  ->Run("UPDATE log SET entry = x'00'")
+                  .ok());
+  const auto cache = Open();
+  ASSERT_TRUE(cache->Write({Version("default", 1, 5)}, absl::Now()).ok());
+  const auto copy = cache->Load();
+  ASSERT_TRUE(copy.ok()) << copy.status();
+  EXPECT_EQ(copy->tables.at(0).routes.size(), 5U);
+}
+
 // The wall clock may be behind at the start: after a boot, before it is set.
 TEST_F(TableCacheTest, TheAgeOfACopyIsNotThatOfTheWallClock) {
   const absl::Time hour_ago = absl::Now() - absl::Hours(1);
@@ -242,15 +270,14 @@ TEST_F(TableCacheTest, RefusesAnotherStoreAndASecondServer) {
 // Every byte of the file. What is not refused has the tables that were written:
 // some bytes are not in use.
 TEST_F(TableCacheTest, NeverReturnsDamagedTables) {
-  ASSERT_TRUE(Open()
-                  ->Write({Version("default", 1, 5), Version("a", 2, 1)},
-                          absl::FromUnixSeconds(1'700'000'000))
-                  .ok());
+  const std::array<TableCache::Table, 2> tables = {Version("default", 1, 5),
+                                                   Version("a", 2, 1)};
+  ASSERT_TRUE(Open()->Write(tables, absl::FromUnixSeconds(1'700'000'000)).ok());
   const std::string good = Contents(Path());
   int refused = 0;
   const auto check = [&](const std::string& bytes) {
     std::ofstream(Path(), std::ios::binary) << bytes;
-    const auto copy = Open()->Load();
+    auto copy = Open()->Load();
     if (copy.ok()) {
       ASSERT_EQ(copy->tables.size(), 2U);
       EXPECT_EQ(copy->tables[0].routes.size(), 1U);
@@ -260,6 +287,13 @@ TEST_F(TableCacheTest, NeverReturnsDamagedTables) {
     ++refused;
     EXPECT_TRUE(absl::IsDataLoss(copy.status())) << copy.status();
     EXPECT_TRUE(absl::StrContains(copy.status().message(), "cache/tables.db"));
+    // A server that has its store again writes over it; each sync takes time.
+    if (refused % 8 != 0) return;
+    const auto cache = Open();
+    ASSERT_TRUE(cache->Write(tables, absl::Now()).ok());
+    copy = cache->Load();
+    ASSERT_TRUE(copy.ok()) << copy.status();
+    EXPECT_EQ(copy->tables.size(), 2U);
   };
   for (size_t i = 0; i < good.size(); i += i < 100 ? 1 : 41) {
     SCOPED_TRACE(i);
@@ -270,11 +304,6 @@ TEST_F(TableCacheTest, NeverReturnsDamagedTables) {
   }
   for (size_t i = 1; i < good.size(); i += 1500) check(good.substr(0, i));
   EXPECT_GT(refused, 50);
-  // A server that has its store again writes over it.
-  check(good.substr(0, 5000));
-  const auto cache = Open();
-  ASSERT_TRUE(cache->Write({Version("a", 2, 1)}, absl::Now()).ok());
-  EXPECT_EQ(cache->Load()->tables.size(), 1U);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <ctime>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <set>
 #include <system_error>
@@ -51,6 +52,29 @@ std::string AboutCopy(absl::Time as_of, const std::string& store) {
       store);
 }
 
+// Whether an error of a database with this reason is for good.
+bool IsUseless(absl::string_view reason) {
+  return reason == "STORE_CORRUPT" || reason == "STORE_TOO_NEW" ||
+         reason == "STORE_TOO_OLD";
+}
+
+// Removes a copy in the format before this one, an index and a file for each
+// table. The index goes last, so that a removal that was cut short goes on.
+void RemoveFiles(const std::string& directory) {
+  const std::string index = directory + "/index";
+  constexpr absl::string_view kFormat = "planb cache ";
+  std::string head(kFormat.size(), '\0');
+  std::ifstream(index).read(head.data(), static_cast<int>(head.size()));
+  if (head != kFormat) return;
+  std::error_code error;
+  std::filesystem::directory_iterator file(directory, error);
+  for (; !error && file != std::filesystem::directory_iterator();
+       file.increment(error)) {
+    if (file->path().extension() == ".planb") unlink(file->path().c_str());
+  }
+  if (!error) unlink(index.c_str());
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<TableCache>> TableCache::Open(
@@ -65,12 +89,20 @@ absl::StatusOr<std::unique_ptr<TableCache>> TableCache::Open(
                     absl::StrCat(directory, ": ", std::strerror(why)));
   }
   std::unique_ptr<TableCache> cache(new TableCache(directory, store, file));
-  if (flock(file, LOCK_EX | LOCK_NB) == 0) return cache;
+  if (flock(file, LOCK_EX | LOCK_NB) == 0) {
+    RemoveFiles(directory);
+    return cache;
+  }
   return Unusable("CACHE_IN_USE",
                   absl::StrCat(directory, " is in use by another server"));
 }
 
-TableCache::~TableCache() { close(lock_); }
+TableCache::~TableCache() {
+  // Closing it writes to the files, which are another server's without the
+  // lock.
+  sql_ = nullptr;
+  close(lock_);
+}
 
 absl::Status TableCache::OpenIt() {
   if (sql_ != nullptr) return absl::OkStatus();
@@ -122,8 +154,11 @@ absl::StatusOr<StoredCopy> TableCache::Load() {
   }
   known_.clear();
   auto copy = Read();
-  if (copy.ok() || ErrorReason(copy.status()) == "CACHE_OF_ANOTHER_STORE") {
-    return copy;
+  const std::string reason = ErrorReason(copy.status());
+  if (copy.ok() || reason == "CACHE_OF_ANOTHER_STORE") return copy;
+  if (!IsUseless(reason)) {
+    return Error(absl::StatusCode::kUnavailable, "CACHE_UNREADABLE",
+                 copy.status().message());
   }
   return Error(absl::StatusCode::kDataLoss, "CACHE_CORRUPT",
                absl::StrCat(copy.status().message(),
@@ -187,9 +222,7 @@ absl::Status TableCache::Write(absl::Span<const Table> tables,
                                absl::Time as_of) {
   const MutexLock lock(mutex_);
   absl::Status status = TryWrite(tables, as_of);
-  const std::string reason = ErrorReason(status);
-  if (reason == "STORE_CORRUPT" || reason == "STORE_TOO_NEW" ||
-      reason == "STORE_TOO_OLD") {
+  if (IsUseless(ErrorReason(status))) {
     sql_ = nullptr;
     for (const char* suffix : {"", "-wal", "-shm"}) {
       unlink(absl::StrCat(path_, suffix).c_str());

@@ -41,9 +41,10 @@ class TableCache {
     Pinned pinned;
   };
 
-  // Creates the directory if it is absent. `store` is Store::path(), with its
-  // kind. Errors: FAILED_PRECONDITION (CACHE_IN_USE) if another server has the
-  // directory, (CACHE_UNWRITABLE) if it cannot be used.
+  // Creates the directory if it is absent, and removes a copy in the format of
+  // files. `store` is Store::path(), with its kind. Errors: FAILED_PRECONDITION
+  // (CACHE_IN_USE) if another server has the directory, (CACHE_UNWRITABLE) if
+  // it cannot be used.
   static absl::StatusOr<std::unique_ptr<TableCache>> Open(
       const std::string& directory, const std::string& store);
   ~TableCache();
@@ -54,7 +55,8 @@ class TableCache {
   // Their age is known if this machine has not booted since: the wall clock may
   // be behind after that, and a copy of long ago must not look fresh.
   // Errors: NOT_FOUND if none were written; FAILED_PRECONDITION
-  // (CACHE_OF_ANOTHER_STORE); DATA_LOSS (CACHE_CORRUPT), with the file.
+  // (CACHE_OF_ANOTHER_STORE); DATA_LOSS (CACHE_CORRUPT), with the file;
+  // UNAVAILABLE (CACHE_UNREADABLE) if the copy may be good.
   absl::StatusOr<StoredCopy> Load();
 
   // Makes these the tables, in place of a damaged copy as well. A table is

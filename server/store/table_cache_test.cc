@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sqlite3.h>
 #include <sys/resource.h>
 
 #include <array>
@@ -265,6 +266,64 @@ TEST_F(TableCacheTest, RefusesAnotherStoreAndASecondServer) {
                             absl::StrCat(testing::TempDir(), "/a_file"), kStore)
                             .status()),
             "CACHE_UNWRITABLE");
+}
+
+// The operator must not remove a good copy.
+TEST_F(TableCacheTest, ACopyThatCannotBeReadNowIsNotCorrupt) {
+  ASSERT_TRUE(Open()->Write({Version("default", 1, 5)}, absl::Now()).ok());
+  auto cache = Open();
+  const absl::Status loaded =
+      OnFullDisk(0, [&] { return cache->Load().status(); });
+  EXPECT_TRUE(absl::IsUnavailable(loaded)) << loaded;
+  EXPECT_EQ(ErrorReason(loaded), "CACHE_UNREADABLE");
+  EXPECT_TRUE(cache->Load().ok());
+  cache = nullptr;
+  ASSERT_TRUE(
+      Sql::Open(Path(), false)
+          .value()
+          ->Run(absl::StrCat("PRAGMA user_version = ", kStoreVersion + 1))
+          .ok());
+  EXPECT_EQ(ErrorReason(Open()->Load().status()), "CACHE_CORRUPT");
+}
+
+// Closing the database writes to its files.
+TEST_F(TableCacheTest, HasTheDirectoryUntilTheDatabaseIsClosed) {
+  static const std::string* directory;
+  static bool held;
+  directory = &directory_;
+  held = false;
+  const auto on_open = [](sqlite3* sql, char**, const sqlite3_api_routines*) {
+    const auto on_close = [](unsigned, void*, void*, void*) {
+      const auto second = TableCache::Open(*directory, kStore);
+      held = ErrorReason(second.status()) == "CACHE_IN_USE";
+      return 0;
+    };
+    return sqlite3_trace_v2(sql, SQLITE_TRACE_CLOSE, on_close, nullptr);
+  };
+  sqlite3_auto_extension(reinterpret_cast<void (*)()>(+on_open));
+  EXPECT_TRUE(Open()->Write({Version("default", 1, 5)}, absl::Now()).ok());
+  sqlite3_reset_auto_extension();
+  EXPECT_TRUE(held);
+}
+
+TEST_F(TableCacheTest, RemovesACopyInTheFormatOfFiles) {
+  fs::create_directories(directory_);
+  const auto make = [&](const std::string& name, const std::string& text) {
+    std::ofstream(directory_ + "/" + name) << text;
+  };
+  const auto has = [&](const std::string& name) {
+    return fs::exists(directory_ + "/" + name);
+  };
+  make("a-01-7.planb", "x");
+  make("notes", "x");
+  make("index", "of a book");
+  Open();
+  // It is no such copy.
+  EXPECT_TRUE(has("a-01-7.planb") && has("index"));
+  make("index", "planb cache 3\netcd");
+  Open();
+  EXPECT_FALSE(has("a-01-7.planb") || has("index"));
+  EXPECT_TRUE(has("notes"));
 }
 
 // Every byte of the file. What is not refused has the tables that were written:

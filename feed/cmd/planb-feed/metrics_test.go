@@ -28,7 +28,8 @@ func optionsOfKinds(t *testing.T) map[string]string {
 			t.Fatal(err)
 		}
 	}
-	return map[string]string{"bgp": "file: " + gobgp, "file": "path: " + routes, "fpm": "listen: 127.0.0.1:0"}
+	return map[string]string{"bgp": "file: " + gobgp, "bmp": "listen: 127.0.0.1:0, routers: [127.0.0.1]",
+		"file": "path: " + routes, "fpm": "listen: 127.0.0.1:0"}
 }
 
 // The rows of the document, made of a page of metrics.

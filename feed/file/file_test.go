@@ -25,10 +25,10 @@ func say(t *testing.T, text string) string {
 }
 
 func TestTextAndCSVSayTheSame(t *testing.T) {
-	const want = "2001:db8::/32 [{invalid IP  0  7}]; " +
-		"2001:db8:1::/48 [{fe80::1 eth0 0  0}]; " +
-		"10.0.0.0/8 [{192.0.2.1  2  0} {192.0.2.2 eth1 0  0}]; " +
-		"192.0.2.1/32 [{invalid IP eth1 0  0}]; 0.0.0.0/0 [{invalid IP  0 blackhole 0}]"
+	const want = "2001:db8::/32 [{invalid IP  0   7}]; " +
+		"2001:db8:1::/48 [{fe80::1 eth0 0   0}]; " +
+		"10.0.0.0/8 [{192.0.2.1  2   0} {192.0.2.2 eth1 0   0}]; " +
+		"192.0.2.1/32 [{invalid IP eth1 0   0}]; 0.0.0.0/0 [{invalid IP  0 blackhole  0}]"
 	text := "# a comment\n\n2001:db8::/32 7 # id\n2001:db8:1::/48 via fe80::1 dev eth0\r\n" +
 		"10.0.0.0/8\tvia 192.0.2.1 weight 2 via 192.0.2.2 dev eth1\n192.0.2.1 dev eth1\n0.0.0.0/0 blackhole"
 	if said := say(t, text); said != want {

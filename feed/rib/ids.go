@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"planb.dev/lookup/client/go/planbv1"
+	"planb.dev/lookup/feed/source"
 )
 
 const maxID = 1<<32 - 2
@@ -47,7 +48,8 @@ func (i *ids) list(objects []*planbv1.NextHop, groups []*planbv1.NextHopGroup) {
 		if !ok && len(object.Gateway) > 0 || object.Weight > 1 {
 			continue
 		}
-		meaning := meaningOf(gateway, object.Interface, object.Label)
+		attributes, _ := source.EncodeAttributes(object.Attributes)
+		meaning := meaningOf(gateway, object.Interface, object.Label, attributes)
 		i.listed[object.Id] = meaning
 		if _, known := i.objects[meaning]; !known {
 			i.objects[meaning] = object.Id
@@ -115,11 +117,8 @@ func (i *ids) object(meaning string, batch *Batch) uint32 {
 	if id, known := i.objects[meaning]; known {
 		return id
 	}
-	fields := strings.Split(meaning, fieldEnd)
-	object := &planbv1.NextHop{Id: i.free(meaning), Interface: fields[1], Label: fields[2]}
-	if fields[0] != "" {
-		object.Gateway = netip.MustParseAddr(fields[0]).AsSlice()
-	}
+	object := objectOf(meaning)
+	object.Id = i.free(meaning)
 	i.objects[meaning] = object.Id
 	batch.NextHops = append(batch.NextHops, object)
 	batch.objectBytes += objectBytes + len(meaning)

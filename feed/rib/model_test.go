@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	firstID       = maxID - 9 // so few ids that hashes collide
+	firstID       = maxID - 13 // so few ids that hashes collide
 	withdrawDelay = 50 * time.Millisecond
 	staleTime     = 10 * time.Second
 )
@@ -46,6 +46,14 @@ var choices = []struct {
 	{[]source.NextHop{via("fe80::1", "eth0", 2), via("192.0.2.1", "", 1)}, "192.0.2.1  *1 fe80::1 eth0 *2"},
 	{[]source.NextHop{via("fe80::1", "eth0", 0), via("192.0.2.1", "", 0)}, "192.0.2.1  *1 fe80::1 eth0 *1"},
 	{[]source.NextHop{via("192.0.2.9", "", 0), via("192.0.2.9", "", 0)}, "192.0.2.9  "},
+	{[]source.NextHop{from(via("192.0.2.1", "", 0), 7)}, "192.0.2.1  AS7"},
+	{[]source.NextHop{from(via("192.0.2.1", "", 0), 9), from(via("192.0.2.1", "", 2), 7)}, "192.0.2.1  AS7*2 192.0.2.1  AS9*1"},
+}
+
+// The next hop of a route that comes from an AS.
+func from(way source.NextHop, as uint32) source.NextHop {
+	way.Attributes, _ = source.EncodeAttributes(&planbv1.Attributes{OriginAs: as})
+	return way
 }
 
 // What a server does with batches; it keeps everything in maps.
@@ -70,7 +78,11 @@ func (s *fakeServer) object(id uint32) string {
 	if a, ok := netip.AddrFromSlice(o.Gateway); ok {
 		gateway = a.String()
 	}
-	return strings.Join([]string{gateway, o.Interface, o.Label}, " ")
+	label := o.Label
+	if o.Attributes != nil {
+		label += fmt.Sprintf("AS%d", o.Attributes.OriginAs)
+	}
+	return strings.Join([]string{gateway, o.Interface, label}, " ")
 }
 
 // What a route to the id means.

@@ -4,6 +4,7 @@ package rib
 
 import (
 	"cmp"
+	"encoding/base64"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"unicode"
 	"unique"
 
+	"planb.dev/lookup/client/go/planbv1"
 	"planb.dev/lookup/feed/source"
 )
 
@@ -43,12 +45,30 @@ type member struct {
 }
 
 // What a next hop means, as a key. REQUIRES: gateway has no zone.
-func meaningOf(gateway netip.Addr, iface, label string) string {
+func meaningOf(gateway netip.Addr, iface, label string, attributes source.Attributes) string {
 	text := ""
 	if gateway.IsValid() {
 		text = gateway.String()
 	}
-	return text + fieldEnd + iface + fieldEnd + label
+	text += fieldEnd + iface + fieldEnd + label
+	if attributes != "" {
+		text += fieldEnd + base64.RawStdEncoding.EncodeToString([]byte(attributes))
+	}
+	return text
+}
+
+// The object of a meaning, without an id.
+func objectOf(meaning string) *planbv1.NextHop {
+	fields := strings.Split(meaning, fieldEnd)
+	object := &planbv1.NextHop{Interface: fields[1], Label: fields[2]}
+	if fields[0] != "" {
+		object.Gateway = netip.MustParseAddr(fields[0]).AsSlice()
+	}
+	if len(fields) > 3 {
+		attributes, _ := base64.RawStdEncoding.DecodeString(fields[3])
+		object.Attributes = source.Attributes(attributes).Decode()
+	}
+	return object
 }
 
 // The canonical form of members, which are changed.
@@ -127,7 +147,7 @@ func canonical(paths []source.NextHop, firstID uint32) (pathSet, error) {
 			return pathSet{}, errors.New("a path has no gateway, interface or label")
 		}
 		weight := min(max(path.Weight, 1), maxWeight)
-		members = append(members, member{meaningOf(gateway, iface, label), weight})
+		members = append(members, member{meaningOf(gateway, iface, label, path.Attributes), weight})
 	}
 	return unique.Make(encode(members)), nil
 }

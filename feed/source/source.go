@@ -28,6 +28,8 @@ type NextHop struct {
 	Weight uint32
 	// Free text that is part of what the next hop means, such as "blackhole".
 	Label string
+	// What a route to it means besides, and a part of what makes two of them equal.
+	Attributes Attributes
 	// If not 0, the server's id of a next hop or group that something else
 	// describes. The other fields but Weight do not count then. Ids from the
 	// configuration's first_id on are the feed's own and refused.

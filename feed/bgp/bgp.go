@@ -19,6 +19,7 @@ import (
 	"github.com/osrg/gobgp/v4/pkg/server"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"planb.dev/lookup/feed/bgproute"
 	"planb.dev/lookup/feed/source"
 )
 
@@ -33,6 +34,8 @@ type config struct {
 	// again.
 	Quiet time.Duration `yaml:"quiet"`
 	Share float64       `yaml:"share"`
+
+	bgproute.Attributes `yaml:",inline"`
 }
 
 type speaker struct {
@@ -68,6 +71,9 @@ func New(options source.Options) (source.Source, error) {
 	s.nowhere = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "planb_feed_bgp_paths_refused_total", Help: "Paths of peers that name no next hop."})
 	options.Metrics.MustRegister(s.established, s.lost, s.refused, s.nowhere)
+	if err := s.Attributes.Start("bgp", options.Metrics); err != nil {
+		return nil, err
+	}
 	return s, nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"time"
+	"unique"
 
 	"github.com/osrg/gobgp/v4/pkg/apiutil"
 	"github.com/osrg/gobgp/v4/pkg/config/oc"
@@ -19,6 +20,10 @@ import (
 
 // The longest that a change waits for others that the sink takes with it.
 const linger = 5 * time.Millisecond
+
+// The most routes of one path that are kept to be shared. With all attributes there are some
+// hundred thousand in a full table, and those that are gone stay until there are too many.
+const maxAlone = 1 << 18
 
 // watch turns events of GoBGP into what a sink takes. GoBGP queues events without bound
 // where they are not taken: an event only changes maps.
@@ -32,8 +37,7 @@ type watch struct {
 	local   *peer
 	routes  map[bgproute.Key]*route
 	changed map[netip.Prefix]*peer // and whose route the sink has, nil for none
-	ways    bgproute.Ways
-	alone   map[path]*route // of one path: shared by all prefixes that have it
+	alone   map[path]*route        // of one path: shared by all prefixes that have it
 	timer   *time.Timer
 	quiet   sync.WaitGroup
 }
@@ -61,7 +65,7 @@ type path struct {
 	id    uint32
 	round uint16 // of the peer when GoBGP told the path
 	stale bool
-	way   *source.NextHop
+	way   unique.Handle[source.NextHop]
 }
 
 // route has several paths where the configuration says use-multiple-paths. It never
@@ -80,7 +84,6 @@ func newWatch(s *speaker, sink source.Sink, set *oc.BgpConfigSet) *watch {
 		peers:   map[netip.Addr]*peer{},
 		routes:  map[bgproute.Key]*route{},
 		changed: map[netip.Prefix]*peer{},
-		ways:    bgproute.Ways{},
 		alone:   map[path]*route{},
 	}
 	// Routes of GoBGP itself, such as of `gobgp global rib add`, have no end mark and no
@@ -169,8 +172,8 @@ func (w *watch) best(paths []*apiutil.Path) {
 		}
 		all = slices.DeleteFunc(all, func(other path) bool { return other.peer == from && other.id == p.RemoteID })
 		if !p.Withdrawal {
-			if way := w.way(p, from); way != nil {
-				all = append(all, path{from, p.RemoteID, from.round, p.Stale || bgproute.IsLongStale(p.Attrs), way})
+			if way, ok := w.way(p, from); ok {
+				all = append(all, path{from, p.RemoteID, from.round, p.Stale || bgproute.IsLongStale(p.Attrs), unique.Make(way)})
 			} else {
 				w.s.nowhere.Inc()
 			}
@@ -213,7 +216,7 @@ func (w *watch) route(all []path) *route {
 	r := w.alone[all[0]]
 	if r == nil {
 		// Those of sessions that ended stay.
-		if len(w.alone) >= 1<<20 {
+		if len(w.alone) >= maxAlone {
 			clear(w.alone)
 		}
 		r = newRoute(all)
@@ -230,8 +233,8 @@ func newRoute(all []path) *route {
 	}
 	r := &route{first: all[0], more: all[1:], owner: fresh[0].peer}
 	for _, p := range fresh {
-		if !slices.Contains(r.told, *p.way) {
-			r.told = append(r.told, *p.way)
+		if way := p.way.Value(); !slices.Contains(r.told, way) {
+			r.told = append(r.told, way)
 		}
 	}
 	return r
@@ -244,15 +247,15 @@ func (r *route) paths() []path {
 	return append([]path{r.first}, r.more...)
 }
 
-// way is the path as the sink takes it; equal ones are one object. Nil if it says no next
-// hop and is not of GoBGP itself.
-func (w *watch) way(p *apiutil.Path, from *peer) *source.NextHop {
+// way is the path as the sink takes it; false if it says no next hop and is not of GoBGP
+// itself.
+func (w *watch) way(p *apiutil.Path, from *peer) (source.NextHop, bool) {
 	address := bgproute.Gateway(p.Attrs)
 	if !address.IsValid() || address.IsUnspecified() {
 		address = netip.Addr{}
 		if from != w.local {
 			if !p.PeerAddress.IsLinkLocalUnicast() {
-				return nil
+				return source.NextHop{}, false
 			}
 			address = p.PeerAddress
 		}
@@ -260,11 +263,11 @@ func (w *watch) way(p *apiutil.Path, from *peer) *source.NextHop {
 	if address.IsLinkLocalUnicast() && address.Zone() == "" {
 		address = address.WithZone(from.zone)
 	}
-	way := source.NextHop{Gateway: address}
+	way := source.NextHop{Gateway: address, Attributes: w.s.Attributes.Of(p.Attrs, p.PeerASN)}
 	if way.Gateway == (netip.Addr{}) {
 		way.Label = "local"
 	}
-	return w.ways.Of(way)
+	return way, true
 }
 
 // flush tells what changed.

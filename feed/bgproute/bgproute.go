@@ -8,8 +8,6 @@ import (
 	"slices"
 
 	"github.com/osrg/gobgp/v4/pkg/packet/bgp"
-
-	"planb.dev/lookup/feed/source"
 )
 
 // Families are the two whose routes count.
@@ -95,19 +93,4 @@ func (k Key) Prefix() netip.Prefix {
 		address = address.Unmap()
 	}
 	return netip.PrefixFrom(address, int(k[16]))
-}
-
-// Ways keeps one object for equal next hops.
-type Ways map[source.NextHop]*source.NextHop
-
-// Of is the object. Of a full table they are some thousands; gateways that are gone stay.
-func (w Ways) Of(way source.NextHop) *source.NextHop {
-	if known := w[way]; known != nil {
-		return known
-	}
-	if len(w) >= 1<<20 {
-		clear(w)
-	}
-	w[way] = &way
-	return &way
 }

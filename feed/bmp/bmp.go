@@ -22,6 +22,7 @@ import (
 	"github.com/osrg/gobgp/v4/pkg/packet/bmp"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"planb.dev/lookup/feed/bgproute"
 	"planb.dev/lookup/feed/source"
 )
 
@@ -50,6 +51,8 @@ type config struct {
 	// As of a BGP peer without End-of-RIB.
 	Quiet time.Duration `yaml:"quiet"`
 	Share float64       `yaml:"share"`
+
+	bgproute.Attributes `yaml:",inline"`
 }
 
 type station struct {
@@ -102,6 +105,9 @@ func New(options source.Options) (source.Source, error) {
 			return nil, fmt.Errorf("distinguisher: %q is none", s.Distinguisher)
 		}
 		s.distinguisher = binary.BigEndian.Uint64(bytes)
+	}
+	if err := s.Attributes.Start("bmp", options.Metrics); err != nil {
+		return nil, err
 	}
 	counter := func(name, help string) prometheus.Counter {
 		c := prometheus.NewCounter(prometheus.CounterOpts{Name: "planb_feed_bmp_" + name, Help: help})

@@ -15,7 +15,9 @@ import (
 
 	"github.com/osrg/gobgp/v4/pkg/packet/bgp"
 	"github.com/osrg/gobgp/v4/pkg/packet/bmp"
+	"google.golang.org/protobuf/proto"
 
+	"planb.dev/lookup/client/go/planbv1"
 	"planb.dev/lookup/feed/bgp/bgptest"
 	"planb.dev/lookup/feed/source/sourcetest"
 )
@@ -188,6 +190,31 @@ func TestALocRIBIsFollowedAndKeptUntilItsEndOfRIB(t *testing.T) {
 	}
 	r.send(down(own), up(own, 0, 0), add(own, p1, "2001:db8:ffff::3", 0), add(own, p2, "2001:db8:ffff::2", 0), ends(own))
 	await(t, sink, "127.0.0.2", "complete")
+}
+
+func TestANextHopHasTheAttributesThatTheOptionNames(t *testing.T) {
+	// Of a speaker with numbers of two bytes.
+	old := header(0, bmp.BMP_PEER_FLAG_POST_POLICY|bmp.BMP_PEER_FLAG_TWO_AS, 0, "2001:db8::a", 65010)
+	for more, want := range map[string]*planbv1.Attributes{
+		"": nil, "attributes: origin": {OriginAs: 4200000000},
+		"attributes: full": {OriginAs: 4200000000, Communities: []uint32{64500<<16 + 1},
+			AsPath: []*planbv1.Attributes_Segment{{Numbers: []uint32{65002, 4200000000}}}},
+	} {
+		sink := sourcetest.NewSink()
+		r := dial(t, start(t, sink, adjacent+"\n"+more), "127.0.0.2")
+		reach, err := bgp.NewPathAttributeMpReachNLRI(bgp.RF_IPv6_UC, nlri(p1, 0), netip.MustParseAddr("2001:db8:ffff::1"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := bgp.NewPathAttributeAsPath([]bgp.AsPathParamInterface{bgp.NewAsPathParam(bgp.BGP_ASPATH_ATTR_TYPE_SEQ, []uint16{65002, 23456})})
+		later := bgp.NewPathAttributeAs4Path([]*bgp.As4PathParam{bgp.NewAs4PathParam(bgp.BGP_ASPATH_ATTR_TYPE_SEQ, []uint32{4200000000})})
+		r.send(hello(), up(old, 0, 0), encode(bmp.NewBMPRouteMonitoring(old, bgp.NewBGPUpdateMessage(nil, []bgp.PathAttributeInterface{
+			bgp.NewPathAttributeOrigin(0), path, bgp.NewPathAttributeCommunities([]uint32{64500<<16 + 1}), reach, later}, nil))))
+		has(t, sink, p1, "2001:db8:ffff::1")
+		if got := sink.Paths(p1)[0].Attributes.Decode(); !proto.Equal(got, want) {
+			t.Errorf("%s: %v, not %v", more, got, want)
+		}
+	}
 }
 
 func TestARouterWithoutEndOfRIBCompletesWhenItIsQuiet(t *testing.T) {
@@ -376,6 +403,8 @@ func TestAConfigurationThatCannotBeUsedIsRefused(t *testing.T) {
 		routers + "listen: nowhere":            "listen",
 		"routers: [router.example]":            "router.example",
 		routers + "share: 2":                   "share",
+		routers + "attributes: all":            "attributes",
+		routers + "local_as: -1":               "local_as",
 		routers + "rib: post-policy\npeers: 1": "[3:8]",
 	} {
 		if _, err := New(sourcetest.Options(t, section)); err == nil || !strings.Contains(err.Error(), want) {

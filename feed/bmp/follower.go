@@ -113,7 +113,7 @@ func (f *follower) peerUp(header *bmp.BMPPeerHeader, body *bmp.BMPPeerUpNotifica
 		}
 	}
 	local, remote := capabilities(sent), capabilities(received)
-	p := &peer{session: session, rank: rank, addPath: map[bgp.Family]bgp.BGPAddPathMode{}}
+	p := &peer{session: session, rank: rank, as: header.PeerAS, addPath: map[bgp.Family]bgp.BGPAddPathMode{}}
 	isLocRIB := header.PeerType == bmp.BMP_PEER_TYPE_LOCAL_RIB
 	for _, family := range bgproute.Families {
 		mine, others := addPath(local, family), addPath(remote, family)
@@ -201,6 +201,8 @@ func (f *follower) update(p *peer, message *bgp.BGPMessage, failed error) {
 	}
 	if withdraw {
 		way = nil
+	} else if way != nil {
+		way.Attributes = f.s.Attributes.Of(update.PathAttributes, p.as)
 	}
 	f.t.mu.Lock()
 	defer f.t.mu.Unlock()

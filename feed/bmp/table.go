@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"slices"
 	"sync"
+	"unique"
 
 	"github.com/osrg/gobgp/v4/pkg/packet/bgp"
 
@@ -22,8 +23,7 @@ type table struct {
 	mu      sync.Mutex
 	routes  map[bgproute.Key]*route
 	changed map[bgproute.Key]*peer // and whose route the sink has, nil for none
-	ways    bgproute.Ways
-	alone   map[path]*route // of one path: shared by all prefixes that have it
+	alone   map[path]*route        // of one path: shared by all prefixes that have it
 	quiet   sync.WaitGroup
 }
 
@@ -31,6 +31,7 @@ type table struct {
 type peer struct {
 	session   string
 	rank      int // the lowest counts
+	as        uint32
 	addPath   map[bgp.Family]bgp.BGPAddPathMode
 	multipath bool
 	pending   []bgp.Family // whose End-of-RIB did not come
@@ -38,11 +39,14 @@ type peer struct {
 	done      chan struct{} // ends awaitQuiet; nil if it does not run
 }
 
+// The most routes of one path that are kept to be shared: see bgp.
+const maxAlone = 1 << 18
+
 type path struct {
 	peer  *peer
 	id    uint32
 	stale bool
-	way   *source.NextHop
+	way   unique.Handle[source.NextHop]
 }
 
 // route has the paths of a prefix, of the best peer first. It never changes: prefixes
@@ -56,7 +60,7 @@ func (r *route) owner() *peer { return r.paths[0].peer }
 
 func newTable(s *station, sink source.Sink) *table {
 	t := &table{s: s, sink: sink, routes: map[bgproute.Key]*route{}, changed: map[bgproute.Key]*peer{},
-		ways: bgproute.Ways{}, alone: map[path]*route{}}
+		alone: map[path]*route{}}
 	// Nothing is withdrawn before all that the configuration names have told all.
 	for _, router := range s.Routers {
 		if s.RIB == locRIB {
@@ -71,8 +75,9 @@ func newTable(s *station, sink source.Sink) *table {
 
 // change announces paths that go a way, or withdraws them. REQUIRES: mu is held.
 func (t *table) change(p *peer, family bgp.Family, nlris []bgp.PathNLRI, way *source.NextHop, stale bool) {
+	var shared unique.Handle[source.NextHop]
 	if way != nil {
-		way = t.ways.Of(*way)
+		shared = unique.Make(*way)
 	}
 	for _, nlri := range nlris {
 		prefix, ok := bgproute.Prefix(family, nlri.NLRI)
@@ -89,7 +94,7 @@ func (t *table) change(p *peer, family bgp.Family, nlris []bgp.PathNLRI, way *so
 			})
 		}
 		if way != nil {
-			all = append(all, path{p, nlri.ID, stale, way})
+			all = append(all, path{p, nlri.ID, stale, shared})
 		}
 		t.put(k, all)
 	}
@@ -124,12 +129,12 @@ func (t *table) put(k bgproute.Key, all []path) {
 		best = fresh
 	}
 	for _, p := range best {
-		if !slices.Contains(r.told, *p.way) {
-			r.told = append(r.told, *p.way)
+		if way := p.way.Value(); !slices.Contains(r.told, way) {
+			r.told = append(r.told, way)
 		}
 	}
 	if len(all) == 1 {
-		if len(t.alone) >= 1<<20 {
+		if len(t.alone) >= maxAlone {
 			clear(t.alone)
 		}
 		t.alone[all[0]] = r

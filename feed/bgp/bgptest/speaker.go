@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -41,8 +42,8 @@ func Main(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// speak takes lines: "add PREFIX GATEWAY", "del PREFIX GATEWAY", "load FILE", "start". A
-// file has a prefix and a number a line, as tables of routes for tests do.
+// speak takes lines: "add PREFIX GATEWAY", with "path AS,AS", "communities N,N" or "large
+// N:N:N" behind it, "del PREFIX GATEWAY", "load FILE", "start". A file has a prefix and a number a line, as tables of routes for tests do.
 func speak(file string, lines io.Reader) error {
 	set, err := bgpconfig.ReadConfigFile(file, "toml")
 	if err != nil {
@@ -69,7 +70,7 @@ func speak(file string, lines io.Reader) error {
 		if fields[0] == "load" {
 			err = load(gobgp, fields[1])
 		} else {
-			err = announce(gobgp, fields[0] == "del", netip.MustParsePrefix(fields[1]), netip.MustParseAddr(fields[2]), 0)
+			err = announce(gobgp, fields[0] == "del", netip.MustParsePrefix(fields[1]), netip.MustParseAddr(fields[2]), more(fields[3:])...)
 		}
 		if err != nil {
 			return err
@@ -94,7 +95,8 @@ func load(gobgp *server.BgpServer, name string) error {
 		if err != nil {
 			return err
 		}
-		if err := announce(gobgp, false, prefix, Gateway(prefix, byte(hop)), Origin(prefix)); err != nil {
+		origin := Origin(prefix)
+		if err := announce(gobgp, false, prefix, Gateway(prefix, byte(hop)), pathOf(64500, 64500+origin%32, origin)); err != nil {
 			return err
 		}
 	}
@@ -118,16 +120,40 @@ func Origin(prefix netip.Prefix) uint32 {
 	return 1<<25 + binary.BigEndian.Uint32(b[:])>>2
 }
 
-func announce(gobgp *server.BgpServer, withdrawal bool, prefix netip.Prefix, gateway netip.Addr, origin uint32) error {
+func pathOf(numbers ...uint32) bgp.PathAttributeInterface {
+	return bgp.NewPathAttributeAsPath([]bgp.AsPathParamInterface{bgp.NewAs4PathParam(bgp.BGP_ASPATH_ATTR_TYPE_SEQ, numbers)})
+}
+
+// more reads attributes of a line.
+func more(fields []string) (attributes []bgp.PathAttributeInterface) {
+	for pair := range slices.Chunk(fields, 2) {
+		var numbers []uint32
+		for _, text := range strings.FieldsFunc(pair[1], func(r rune) bool { return r == ',' || r == ':' }) {
+			number, err := strconv.ParseUint(text, 10, 32)
+			if err != nil {
+				panic(err)
+			}
+			numbers = append(numbers, uint32(number))
+		}
+		switch pair[0] {
+		case "path":
+			attributes = append(attributes, pathOf(numbers...))
+		case "communities":
+			attributes = append(attributes, bgp.NewPathAttributeCommunities(numbers))
+		case "large":
+			attributes = append(attributes, bgp.NewPathAttributeLargeCommunities(
+				[]*bgp.LargeCommunity{{ASN: numbers[0], LocalData1: numbers[1], LocalData2: numbers[2]}}))
+		}
+	}
+	return attributes
+}
+
+func announce(gobgp *server.BgpServer, withdrawal bool, prefix netip.Prefix, gateway netip.Addr, more ...bgp.PathAttributeInterface) error {
 	nlri, err := bgp.NewIPAddrPrefix(prefix)
 	if err != nil {
 		return err
 	}
-	attributes := []bgp.PathAttributeInterface{bgp.NewPathAttributeOrigin(0)}
-	if origin != 0 {
-		attributes = append(attributes, bgp.NewPathAttributeAsPath([]bgp.AsPathParamInterface{
-			bgp.NewAs4PathParam(bgp.BGP_ASPATH_ATTR_TYPE_SEQ, []uint32{64500, 64500 + origin%32, origin})}))
-	}
+	attributes := append([]bgp.PathAttributeInterface{bgp.NewPathAttributeOrigin(0)}, more...)
 	family := bgp.RF_IPv4_UC
 	if prefix.Addr().Is6() {
 		family = bgp.RF_IPv6_UC

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -22,6 +23,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"google.golang.org/protobuf/proto"
 
 	planb "planb.dev/lookup/client/go"
 	"planb.dev/lookup/client/go/planbv1"
@@ -358,6 +361,49 @@ func TestIdsAreTheSameAfterBothSidesForgotEverything(t *testing.T) {
 	for prefix, was := range before {
 		if is := list(client)[prefix]; is != was {
 			t.Fatalf("%s: %v, not %v", prefix, is, was)
+		}
+	}
+}
+
+// A real peer, and what it says as a next hop of a real server.
+func TestAttributesOfAPeerMakeIdsThatStay(t *testing.T) {
+	s := startServer(t, "--store=none")
+	f := newFeed(t, s, 0, "")
+	port := bgptest.FreePort(t, "127.0.0.1")
+	gobgp := bgptest.Write(t, "gobgp.toml", bgptest.Global(65001, "127.0.0.1", port)+
+		bgptest.Neighbor("127.0.0.1", "127.0.0.2", 65002, 0, true, true))
+	f.configure(s, "sources: [{name: bgp, kind: bgp, options: {attributes: full, quiet: 300ms, file: "+gobgp+"}}]\n")
+	f.run()
+	const same = " 198.51.100.1 path 64500,4200000000 communities 65535,7 large 1:2:3"
+	bgptest.Start(t, "127.0.0.2", port, true, "add 192.0.2.0/24"+same, "add 203.0.113.0/24"+same,
+		"add 10.0.0.0/8 198.51.100.1", "add 10.1.0.0/16 198.51.100.1 path 64500")
+	eventually(t, "ready", f.ready)
+	client := s.client()
+	before := list(client)
+	if len(before) != 4 || before["192.0.2.0/24"] != before["203.0.113.0/24"] || before["10.0.0.0/8"].id == before["10.1.0.0/16"].id {
+		t.Fatal(before)
+	}
+	explained, err := client.Tables().ExplainLookup(t.Context(), &planbv1.ExplainLookupRequest{Text: "192.0.2.1"})
+	want := &planbv1.Attributes{OriginAs: 4200000000, Communities: []uint32{7, 65535},
+		AsPath:           []*planbv1.Attributes_Segment{{Numbers: []uint32{65002, 64500, 4200000000}}},
+		LargeCommunities: []*planbv1.Attributes_LargeCommunity{{GlobalAdministrator: 1, LocalData_1: 2, LocalData_2: 3}}}
+	if err != nil || !proto.Equal(explained.NextHop.GetAttributes(), want) {
+		t.Errorf("%v, not %v (%v)", explained.GetNextHop(), want, err)
+	}
+	was := generation(t, client)
+	for _, forgets := range []bool{false, true} {
+		f.stop(syscall.SIGKILL)
+		if forgets {
+			s.stop(syscall.SIGKILL)
+			s.run()
+		}
+		f.run()
+		eventually(t, "ready again", f.ready)
+		if now := list(client); !maps.Equal(now, before) {
+			t.Errorf("%v, not %v", now, before)
+		}
+		if now := generation(t, client); !forgets && now != was {
+			t.Errorf("a restart of the feed made %d generations", now-was)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"planb.dev/lookup/client/go/planbv1"
 	"planb.dev/lookup/feed/source"
@@ -26,16 +27,18 @@ const (
 // also after the server and the feed have both forgotten everything.
 type ids struct {
 	first   uint32
+	now     func() time.Time
 	objects map[string]uint32   // by meaning
 	groups  map[string]uint32   // by canonical set
 	taken   map[uint32]struct{} // by an object, a group or a route
 	sets    map[pathSet]uint32
 	listed  map[uint32]string // what the objects of the server mean
+	own     map[uint32]*described
 }
 
 // Begins a list of what the server has.
 func (i *ids) reset() {
-	*i = ids{first: i.first, objects: map[string]uint32{}, groups: map[string]uint32{},
+	*i = ids{first: i.first, now: i.now, own: map[uint32]*described{}, objects: map[string]uint32{}, groups: map[string]uint32{},
 		taken: map[uint32]struct{}{}, sets: map[pathSet]uint32{}, listed: map[uint32]string{}}
 }
 
@@ -43,7 +46,7 @@ func (i *ids) reset() {
 // same the first is used.
 func (i *ids) list(objects []*planbv1.NextHop, groups []*planbv1.NextHopGroup) {
 	for _, object := range objects {
-		i.use(object.Id)
+		i.describe(object.Id, nil)
 		gateway, ok := netip.AddrFromSlice(object.Gateway)
 		if !ok && len(object.Gateway) > 0 || object.Weight > 1 {
 			continue
@@ -56,7 +59,7 @@ func (i *ids) list(objects []*planbv1.NextHop, groups []*planbv1.NextHopGroup) {
 		}
 	}
 	for _, group := range groups {
-		i.use(group.Id)
+		i.describe(group.Id, idsOf(group))
 		members := make([]member, 0, len(group.Members))
 		for _, m := range group.Members {
 			if meaning, known := i.listed[m.NextHopId]; known && i.objects[meaning] == m.NextHopId {
@@ -72,6 +75,14 @@ func (i *ids) list(objects []*planbv1.NextHop, groups []*planbv1.NextHopGroup) {
 			i.groups[set] = group.Id
 		}
 	}
+}
+
+func idsOf(group *planbv1.NextHopGroup) []uint32 {
+	members := make([]uint32, 0, len(group.Members))
+	for _, m := range group.Members {
+		members = append(members, m.NextHopId)
+	}
+	return members
 }
 
 func (i *ids) use(id uint32) { i.taken[id] = struct{}{} }
@@ -107,6 +118,7 @@ func (i *ids) find(set string, batch *Batch) uint32 {
 		return int(int64(a.NextHopId) - int64(b.NextHopId))
 	})
 	group.Id = i.free(set)
+	i.describe(group.Id, idsOf(group))
 	i.groups[set] = group.Id
 	batch.Groups = append(batch.Groups, group)
 	batch.objectBytes += objectBytes + memberBytes*len(members)
@@ -119,12 +131,14 @@ func (i *ids) object(meaning string, batch *Batch) uint32 {
 	}
 	object := objectOf(meaning)
 	object.Id = i.free(meaning)
+	i.describe(object.Id, nil)
 	i.objects[meaning] = object.Id
 	batch.NextHops = append(batch.NextHops, object)
 	batch.objectBytes += objectBytes + len(meaning)
 	return object.Id
 }
 
+// An id that nothing has.
 func (i *ids) free(meaning string) uint32 {
 	hash := fnv.New64a()
 	_, _ = hash.Write([]byte(meaning))
@@ -132,7 +146,6 @@ func (i *ids) free(meaning string) uint32 {
 	for at := hash.Sum64(); ; at++ {
 		id := i.first + uint32(at%room)
 		if _, taken := i.taken[id]; !taken {
-			i.use(id)
 			return id
 		}
 	}

@@ -24,6 +24,7 @@ const (
 	firstID       = maxID - 13 // so few ids that hashes collide
 	withdrawDelay = 50 * time.Millisecond
 	staleTime     = 10 * time.Second
+	objectGrace   = 5 * time.Second
 )
 
 func via(gateway, iface string, weight uint32) source.NextHop {
@@ -140,6 +141,31 @@ func (s *fakeServer) changes(packed []byte, size int, mayGo func(netip.Prefix) b
 		default:
 			s.t.Fatalf("operation %d", change[size+1])
 		}
+	}
+}
+
+// Removes next hops and groups that nothing names.
+func (s *fakeServer) remove(objects, groups []uint32) {
+	for _, id := range append(slices.Clone(objects), groups...) {
+		if id < firstID || s.objects[id] == nil && s.groups[id] == nil {
+			s.t.Fatalf("%d is not the feed's, or not there", id)
+		}
+		for prefix, used := range s.routes {
+			if used == id {
+				s.t.Fatalf("%s names %d", prefix, id)
+			}
+		}
+	}
+	for _, id := range groups {
+		delete(s.groups, id)
+	}
+	for _, id := range objects {
+		for _, g := range s.groups {
+			if slices.Contains(idsOf(g), id) {
+				s.t.Fatalf("group %d names %d", g.Id, id)
+			}
+		}
+		delete(s.objects, id)
 	}
 }
 
@@ -267,7 +293,7 @@ func (w *world) prefix() netip.Prefix {
 
 // A feed that starts beside the server as it is.
 func (w *world) startFeed() {
-	options := Options{FirstID: firstID, WithdrawDelay: withdrawDelay,
+	options := Options{FirstID: firstID, WithdrawDelay: withdrawDelay, ObjectGrace: objectGrace,
 		Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return w.now }}
 	w.oracle = &oracle{}
 	for i, distance := range []uint8{20, 5, 20} {
@@ -363,7 +389,9 @@ func (w *world) step() {
 		} else if !w.online {
 			w.connect()
 		}
-	case 9, 10:
+	case 9:
+		w.server.remove(w.table.Unused(1 + w.random.IntN(3)))
+	case 10:
 		if w.random.IntN(3) == 0 {
 			before := len(w.server.routes)
 			w.receive(w.table.TakeKnown(routeCost))

@@ -38,8 +38,10 @@ type Options struct {
 	// A sweep of more than this part of the routes of a session, or of the table, waits for
 	// Sweep if they are at least sweepFree. 0: none waits.
 	SweepShare float64
-	Log        *slog.Logger
-	Now        func() time.Time // for tests; default time.Now
+	// What the feed described and no route names for so long is Unused. 0: nothing is.
+	ObjectGrace time.Duration
+	Log         *slog.Logger
+	Now         func() time.Time // for tests; default time.Now
 }
 
 // Table is safe for concurrent use.
@@ -119,7 +121,7 @@ func New(options Options) *Table {
 		options.Now = time.Now
 	}
 	t := &Table{options: options, wake: make(chan struct{}, 1),
-		entries: map[key]*entry{}, dirty: map[key]int64{}, ids: ids{first: options.FirstID}}
+		entries: map[key]*entry{}, dirty: map[key]int64{}, ids: ids{first: options.FirstID, now: options.Now}}
 	t.ids.reset()
 	for _, o := range options.Sources {
 		t.sources = append(t.sources, &feeder{SourceOptions: o, sessions: map[string]*session{}})
@@ -375,6 +377,7 @@ func (t *Table) ListRoutes(routes []*planbv1.Route) error {
 		}
 		e.sent, e.leftover = route.NextHopId, !t.settled
 		t.ids.use(route.NextHopId)
+		t.ids.count(route.NextHopId, 1)
 	}
 	return nil
 }
@@ -469,6 +472,8 @@ func (t *Table) take(budget int, known bool) *Batch {
 		}
 		b.ChangesV6, b.ChangesV4 = k.appendChange(b.ChangesV6, b.ChangesV4, byte(op), id)
 		oldest = min(oldest, since)
+		t.ids.count(id, 1)
+		t.ids.count(e.sent, -1)
 		e.sent = id
 		if id == 0 {
 			b.Withdrawn++

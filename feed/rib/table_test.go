@@ -118,6 +118,66 @@ func TestMemoryIsThatOfTheRoutes(t *testing.T) {
 	}
 }
 
+func TestWhatNoRouteNamesForTheGraceIsUnused(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	table, _ := newTable(&now)
+	table.options.ObjectGrace = objectGrace
+	table = New(table.options)
+	server, sink := newServer(t), table.Sink(0)
+	server.objects[7] = &planbv1.NextHop{Id: 7, Label: "of another writer"}
+	server.objects[firstID+5] = &planbv1.NextHop{Id: firstID + 5, Label: "of an earlier run"}
+	server.list(table)
+	unused := func(objects, groups int) {
+		t.Helper()
+		o, g := table.Unused(10)
+		if len(o) != objects || len(g) != groups {
+			t.Errorf("%d next hops and %d groups, not %d and %d", len(o), len(g), objects, groups)
+		}
+		server.remove(o, g)
+	}
+	take := func() { server.apply(table.Take(1000), func(netip.Prefix) bool { return true }) }
+	group := []source.NextHop{via("192.0.2.1", "", 0), via("192.0.2.2", "", 0)}
+	sink.Apply("", route("10.0.0.0/8", group...))
+	sink.Apply("", route("11.0.0.0/8", group[0]))
+	take()
+	now = now.Add(objectGrace - 1)
+	unused(0, 0)
+	now = now.Add(1)
+	unused(1, 0) // of the earlier run; others are named
+	sink.Apply("", route("10.0.0.0/8"))
+	sink.Apply("", route("12.0.0.0/8", group...))
+	now = now.Add(withdrawDelay)
+	take()
+	sink.Apply("", route("12.0.0.0/8", via("192.0.2.3", "", 0)))
+	take()
+	now = now.Add(objectGrace - 1)
+	unused(0, 0)
+	sink.Apply("", route("10.0.0.0/8", group...)) // named again in time
+	take()
+	now = now.Add(objectGrace)
+	unused(0, 0)
+	sink.Apply("", route("10.0.0.0/8"))
+	now = now.Add(withdrawDelay)
+	take()
+	now = now.Add(objectGrace)
+	table.Disconnect() // nothing while the list of the server is not complete
+	unused(0, 0)
+	server.list(table)
+	unused(0, 0)
+	now = now.Add(objectGrace)
+	unused(0, 1)
+	now = now.Add(objectGrace)
+	unused(1, 0) // a member that no other group and no route names
+	sink.Apply("", route("10.0.0.0/8", group...))
+	take()
+	if got := server.means(server.routes[netip.MustParsePrefix("10.0.0.0/8")]); got != "192.0.2.1  *1 192.0.2.2  *1" {
+		t.Error(got)
+	}
+	if server.objects[7] == nil || len(server.objects) != 4 {
+		t.Errorf("%v", server.objects)
+	}
+}
+
 func TestTextOfANextHopIsWhatAServerTakes(t *testing.T) {
 	for text, want := range map[string]string{
 		"eth0": "eth0", "a\x1fb\n": "a?b?", "\xff": "?", "ééé": "éé", "\u009b1m": "?1m",

@@ -35,6 +35,9 @@ const maxWithdrawDelay = time.Minute
 // the server has before a source could repeat it: a restart is a hole then.
 const minStaleTime = 10 * time.Second
 
+// Less would remove and describe again what comes and goes.
+const minObjectGrace = time.Second
+
 // The heap_mib of a configuration without one, and the most.
 const (
 	leastHeapMiB = 100
@@ -61,6 +64,7 @@ type Config struct {
 	StaleTime      time.Duration `yaml:"stale_time"`
 	FirstID        uint32        `yaml:"first_id"`
 	SweepShare     float64       `yaml:"sweep_share"`
+	ObjectGrace    time.Duration `yaml:"object_grace"`
 	// Up to here the heap grows for less work of the collector.
 	HeapMiB uint     `yaml:"heap_mib"`
 	Sources []Source `yaml:"sources"`
@@ -114,6 +118,7 @@ func Parse(text []byte, kinds map[string]Kind) (*Config, error) {
 		Server: "unix:///run/planb/planb.sock", MetricsAddress: "127.0.0.1:9465",
 		BatchDelay: 10 * time.Millisecond, WithdrawDelay: 50 * time.Millisecond,
 		StaleTime: 5 * time.Minute, FirstID: 1 << 24, SweepShare: 0.5,
+		ObjectGrace: time.Hour,
 	}
 	if err := yaml.UnmarshalWithOptions(text, c, yaml.Strict()); err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
@@ -135,6 +140,9 @@ func Parse(text []byte, kinds map[string]Kind) (*Config, error) {
 	}
 	if !(c.SweepShare > 0 && c.SweepShare <= 1) {
 		return nil, fmt.Errorf("sweep_share: %v is not above 0 and at most 1", c.SweepShare)
+	}
+	if c.ObjectGrace != 0 && c.ObjectGrace < minObjectGrace {
+		return nil, fmt.Errorf("object_grace: %s is neither 0s nor at least %s", c.ObjectGrace, minObjectGrace)
 	}
 	if c.HeapMiB > maxHeapMiB {
 		return nil, fmt.Errorf("heap_mib: %d is above %d", c.HeapMiB, maxHeapMiB)

@@ -63,6 +63,7 @@ func TestWhatCannotBeUsedIsRefusedWithItsPlace(t *testing.T) {
 		one + "log_level: loud":             "loud",
 		one + "heap_mib: 1048577":           "heap_mib",
 		one + "sweep_share: 0":              "sweep_share",
+		one + "object_grace: 999ms":         "object_grace: 999ms is neither 0s nor at least 1s",
 		one + one:                           "sources",
 		"sources: [{kind: test}]":           "sources[0].name",
 		"sources: [{name: 'a b'}]":          `"a b"`,

@@ -48,7 +48,8 @@ func New(c *config.Config, log *slog.Logger) (*Daemon, error) {
 	d := &Daemon{config: c, log: log, registry: prometheus.NewRegistry()}
 	d.registry.MustRegister(collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	options := rib.Options{FirstID: c.FirstID, WithdrawDelay: c.WithdrawDelay, SweepShare: c.SweepShare, Log: log}
+	options := rib.Options{FirstID: c.FirstID, WithdrawDelay: c.WithdrawDelay, SweepShare: c.SweepShare,
+		ObjectGrace: c.ObjectGrace, Log: log}
 	for i := range c.Sources {
 		s := &c.Sources[i]
 		made, err := s.New(log, d.registry)
@@ -75,7 +76,7 @@ func New(c *config.Config, log *slog.Logger) (*Daemon, error) {
 	m := newMetrics(d)
 	d.registry.MustRegister(m)
 	d.writer = writer.New(writer.Options{Client: d.client, Table: c.Table, CreateTable: c.CreateTable,
-		Routes: d.routes, BatchDelay: c.BatchDelay, Log: log, Visible: m.visible})
+		Routes: d.routes, BatchDelay: c.BatchDelay, ObjectGrace: c.ObjectGrace, Log: log, Visible: m.visible})
 	return d, nil
 }
 

@@ -36,6 +36,7 @@ var (
 	ready     = describe("ready", "1 while all that sources told is visible, and every source has told all.")
 	fenced    = describe("fenced", "1 if another writer has taken the table.")
 	resyncs   = describe("resyncs_total", "Lists of what the server has, each followed by the difference.")
+	unused    = describe("unused_objects_removed_total", "Next hops and groups that no route named, and that were removed.")
 	rejected  = describe("rejected_batches_total", "Batches that the server refused.")
 )
 
@@ -67,7 +68,7 @@ func (m *metrics) Describe(to chan<- *prometheus.Desc) {
 	m.batches.Describe(to)
 	m.lag.Describe(to)
 	for _, d := range []*prometheus.Desc{routes, stale, refused, swept, expired, sessions, prefixes, pending, held,
-		connected, ready, fenced, resyncs, rejected} {
+		connected, ready, fenced, resyncs, unused, rejected} {
 		to <- d
 	}
 }
@@ -109,4 +110,5 @@ func (m *metrics) Collect(to chan<- prometheus.Metric) {
 	flag(fenced, written.Fenced)
 	count(resyncs, written.Resyncs)
 	count(rejected, written.Refused)
+	count(unused, written.Unused)
 }

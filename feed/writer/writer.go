@@ -40,6 +40,9 @@ const (
 	// While a session tells all its routes batches are larger: each costs the server the
 	// compilation of what it touches.
 	tellingDelay = 50 * time.Millisecond
+
+	// Unused next hops and groups that go by one call.
+	maxUnused = 10_000
 )
 
 // Options of a Writer.
@@ -51,7 +54,9 @@ type Options struct {
 	// Changes that come within this time go as one batch; within 50 ms while a session
 	// tells all.
 	BatchDelay time.Duration
-	Log        *slog.Logger
+	// That of the table; 0: nothing is removed.
+	ObjectGrace time.Duration
+	Log         *slog.Logger
 	// Called for each batch that is visible.
 	Visible func(b *rib.Batch, at time.Time)
 }
@@ -65,7 +70,7 @@ type Writer struct {
 	known bool // what adds no route goes first: the server may have no room for more
 	stats struct {
 		connected, ready, fenced atomic.Bool
-		resyncs, refused         atomic.Uint64
+		resyncs, refused, unused atomic.Uint64
 	}
 }
 
@@ -76,6 +81,7 @@ type Stats struct {
 	Fenced    bool // another writer owns the table
 	Resyncs   uint64
 	Refused   uint64 // batches that the server refused
+	Unused    uint64 // next hops and groups that were removed
 }
 
 var errFenced = errors.New("another writer has taken the table (WRITER_FENCED)")
@@ -86,7 +92,8 @@ func New(options Options) *Writer { return &Writer{options: options, limit: maxB
 // Stats returns the state now.
 func (w *Writer) Stats() Stats {
 	s := &w.stats
-	return Stats{s.connected.Load(), s.ready.Load(), s.fenced.Load(), s.resyncs.Load(), s.refused.Load()}
+	return Stats{s.connected.Load(), s.ready.Load(), s.fenced.Load(), s.resyncs.Load(), s.refused.Load(),
+		s.unused.Load()}
 }
 
 // Run follows the table until ctx ends. If another writer takes the server's table,
@@ -263,6 +270,28 @@ func (w *Writer) list(ctx context.Context) error {
 	}
 }
 
+// Removes what no route names any more; says whether more of it may be left. REQUIRES: no
+// batch is on the way.
+func (w *Writer) removeUnused(ctx context.Context) (more bool, err error) {
+	objects, groups := w.options.Routes.Unused(maxUnused)
+	count := len(objects) + len(groups)
+	if count == 0 {
+		return false, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	_, err = w.options.Client.Tables().UpdateNextHops(ctx, &planbv1.UpdateNextHopsRequest{Table: w.options.Table,
+		DeleteIds: objects, DeleteGroupIds: groups, Ack: planbv1.Ack_ACK_ACCEPTED, WriterEpoch: w.epoch})
+	if planb.ReasonOf(err) == "WRITER_FENCED" {
+		return false, errFenced
+	} else if err != nil {
+		return false, fmt.Errorf("UpdateNextHops: %w", err)
+	}
+	w.stats.unused.Add(uint64(count))
+	w.options.Log.Info("what no route names was removed", "next_hops", len(objects), "groups", len(groups))
+	return count == maxUnused, nil
+}
+
 // One stream of updates.
 type session struct {
 	writer  *Writer
@@ -296,8 +325,22 @@ func (s *session) run(ctx context.Context, failed <-chan error) error {
 			due.Reset(after)
 		}
 	}
+	var looks <-chan time.Time // for what is unused
+	if grace := w.options.ObjectGrace; grace > 0 {
+		ticker := time.NewTicker(min(max(grace/8, 100*time.Millisecond), time.Minute))
+		defer ticker.Stop()
+		looks = ticker.C
+	}
+	look := false
 	for {
-		mayWait := len(s.inFlight) < maxInFlight && s.granted &&
+		if look && len(s.inFlight) == 0 {
+			var err error
+			if look, err = w.removeUnused(ctx); err != nil {
+				return err
+			}
+		}
+		// Nothing is sent before what is on the way has come, and what is unused has gone.
+		mayWait := !look && len(s.inFlight) < maxInFlight && s.granted &&
 			(s.credits > minBudget || len(s.inFlight) == 0)
 		if isDue && mayWait {
 			isDue = false
@@ -329,6 +372,8 @@ func (s *session) run(ctx context.Context, failed <-chan error) error {
 			schedule(delay)
 		case <-due.C:
 			scheduled, isDue = false, true
+		case <-looks:
+			look = true
 		case reply := <-s.replies:
 			answer.Reset(answerTimeout)
 			if err := s.take(reply); err != nil {

@@ -535,6 +535,49 @@ func TestANextHopThatWasPrunedIsDescribedAgain(t *testing.T) {
 	}
 }
 
+func TestWhatNoRouteNamesIsRemovedAfterTheGrace(t *testing.T) {
+	s := startServer(t, "--store=none")
+	f := newFeed(t, s, 1, "object_grace: 1s\n")
+	client := s.client()
+	f.write(0, map[string]string{"10.0.0.0/8": "via 192.0.2.1 via 192.0.2.2", "11.0.0.0/8": "via 192.0.2.3"})
+	f.run()
+	eventually(t, "ready", f.ready)
+	if _, err := client.Tables().UpdateNextHops(t.Context(), &planbv1.UpdateNextHopsRequest{WriterEpoch: 1 << 63,
+		Upserts: []*planbv1.NextHop{{Id: 7, Label: "of another writer"}, {Id: 1<<24 + 1, Label: "of an earlier run"}}}); err != nil {
+		t.Fatal(err)
+	}
+	f.stop(syscall.SIGKILL)
+	f.run()
+	objects := func() (next, groups uint64) {
+		table, err := client.Table(t.Context())
+		if err != nil {
+			return 0, 0
+		}
+		return table.NextHops, table.Groups
+	}
+	eventually(t, "what nothing names goes, and no other", func() bool {
+		hops, groups := objects()
+		return hops == 4 && groups == 1
+	})
+	f.write(0, map[string]string{"11.0.0.0/8": "via 192.0.2.3"})
+	changed := time.Now()
+	eventually(t, "the group and then its members go", func() bool {
+		hops, groups := objects()
+		return hops == 2 && groups == 0
+	})
+	if took := time.Since(changed); took < 2*time.Second {
+		t.Errorf("the grace was %s", took)
+	}
+	f.write(0, map[string]string{"10.0.0.0/8": "via 192.0.2.1 via 192.0.2.2", "11.0.0.0/8": "via 192.0.2.3"})
+	eventually(t, "they are described again", func() bool {
+		return has(client, map[string]string{"10.0.0.0/8": "via 192.0.2.1 weight 1 via 192.0.2.2 weight 1", "11.0.0.0/8": "via 192.0.2.3"})
+	})
+	if metrics := f.page("/metrics"); !strings.Contains(metrics, "planb_feed_unused_objects_removed_total 4") ||
+		!strings.Contains(metrics, "planb_feed_resyncs_total 1") {
+		t.Error(metrics)
+	}
+}
+
 func TestAServerThatIsFullIsTriedAgain(t *testing.T) {
 	s := startServer(t, "--store=none", "--max_routes=10")
 	f := newFeed(t, s, 1, "")

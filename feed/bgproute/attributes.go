@@ -56,7 +56,7 @@ func (a *Attributes) Of(path []bgp.PathAttributeInterface, peerAS uint32) source
 	if len(message.AsPath) == 0 && peerAS != 0 {
 		message.AsPath = []*planbv1.Attributes_Segment{{Numbers: []uint32{peerAS}}}
 	}
-	message.OriginAs = originOf(message.AsPath)
+	message.OriginAs = source.Origin(message.AsPath)
 	if a.Attributes == originOnly {
 		message.AsPath = nil
 	} else {
@@ -67,18 +67,6 @@ func (a *Attributes) Of(path []bgp.PathAttributeInterface, peerAS uint32) source
 		a.cut.Inc()
 	}
 	return encoded
-}
-
-// originOf is the last AS of a path, 0 if that is one of a set of several (RFC 6811).
-func originOf(path []*planbv1.Attributes_Segment) uint32 {
-	if len(path) == 0 {
-		return 0
-	}
-	last := path[len(path)-1]
-	if last.Set && len(last.Numbers) != 1 {
-		return 0
-	}
-	return last.Numbers[len(last.Numbers)-1]
 }
 
 func addRest(message *planbv1.Attributes, path []bgp.PathAttributeInterface) {

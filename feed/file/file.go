@@ -9,9 +9,10 @@
 //	10.0.0.0/8 via 192.0.2.1 weight 2 via 192.0.2.2      # shared 2:1
 //	192.0.2.0/24 dev eth1
 //	198.51.100.0/24 blackhole                            # or unreachable, prohibit
+//	203.0.113.0/24 via 192.0.2.1 path 64500,{64501,64502} community 64500:1 tag site=fra
 //
 // A file whose first line is a header with the column "prefix" is CSV; the others are
-// "id", "gateway", "interface", "weight" and "label". Rows of one prefix are the next
+// "id", "gateway", "interface", "weight", "label", "as", "path", "community" and "tag". Rows of one prefix are the next
 // hops of one route.
 package file
 
@@ -274,6 +275,9 @@ func setField(path *source.NextHop, field, value string) (err error) {
 		path.Label = value
 	case "id":
 		path.ID, err = parseID(value)
+		return err
+	case "as", "path", "community", "tag":
+		path.Attributes, err = addAttribute(path.Attributes, field, value)
 		return err
 	default:
 		return fmt.Errorf("%q is not known", field)

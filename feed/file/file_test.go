@@ -9,6 +9,10 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"planb.dev/lookup/client/go/planbv1"
 )
 
 // What a file says, as text.
@@ -56,6 +60,38 @@ func TestTextAndCSVSayTheSame(t *testing.T) {
 	}
 }
 
+func TestAttributesOfANextHopAreRead(t *testing.T) {
+	tags := ""
+	for i := range maxTags {
+		tags += fmt.Sprintf(" tag k%02d=%s", i, strings.Repeat("v", maxValue))
+	}
+	want := &planbv1.Attributes{OriginAs: 64503, Communities: []uint32{64500<<16 + 1},
+		AsPath:           []*planbv1.Attributes_Segment{{Numbers: []uint32{64500}}, {Set: true, Numbers: []uint32{64501, 64502}}, {Numbers: []uint32{64503}}},
+		LargeCommunities: []*planbv1.Attributes_LargeCommunity{{GlobalAdministrator: 4200000000, LocalData_1: 1, LocalData_2: 2}},
+		Tags:             []*planbv1.Attributes_Tag{{Key: "a", Value: ""}, {Key: "site", Value: "fra=1"}}}
+	for _, text := range []string{
+		"10.0.0.0/8 via 192.0.2.1 path 64500,{64502,64501},64503 community 64500:1 community 4200000000:1:2 tag site=fra=1 tag a=",
+		"10.0.0.0/8 via 192.0.2.1 tag a= tag site=fra=1 community 4200000000:1:2 community 64500:1 as 64503 path 64500,{64501,64502}64503",
+		"prefix,gateway,path,community,community,tag,tag\n10.0.0.0/8,192.0.2.1,64500 {64501 64502} 64503,64500:1,4200000000:1:2,a=,site=fra=1",
+	} {
+		routes, err := parse(t.Context(), strings.NewReader(text), 10)
+		if err != nil || !proto.Equal(routes[0].Paths[0].Attributes.Decode(), want) {
+			t.Errorf("%q: %v, %v", text, routes, err)
+		}
+	}
+	for text, want := range map[string]string{
+		"as 4294967296": "no AS", "as -1": "no AS", "path 1,x": "no AS", "path {}": "no AS", "path {1": "no AS path", "path 1}": "no AS", "path ,": "no AS path",
+		"community 1": "no community", "community 65536:1": "no community", "community 1:2:3:4": "no community", "community 1:": "no community",
+		"tag a": "no tag", "tag =b": "no tag", "tag a=\x1b": "no tag", "tag a=1 tag a=2": "twice", "tag a=\xff": "more than a server takes",
+		"tag a=" + strings.Repeat("v", maxValue+1): "no tag", tags: "more than a server takes",
+		"path " + strings.Repeat("1,", 256): "more than a server takes",
+	} {
+		if said := say(t, "\n10.0.0.0/8 via 192.0.2.1 "+text); !strings.HasPrefix(said, "2: ") || !strings.Contains(said, want) {
+			t.Errorf("%.40q: %q, not %q", text, said, want)
+		}
+	}
+}
+
 func TestAMalformedFileIsRefusedWithItsLine(t *testing.T) {
 	for text, want := range map[string]string{
 		"10.0.0.0/8":                                      "1: no next hop",
@@ -85,6 +121,7 @@ func TestAMalformedFileIsRefusedWithItsLine(t *testing.T) {
 // What is taken has prefixes without host bits, and at least one path a route.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte("10.0.0.0/8 via 192.0.2.1 weight 2 via 192.0.2.2 dev eth1\n"))
+	f.Add([]byte("10.0.0.0/8 dev a as 1 path 1,{2,3},4 community 1:2 community 1:2:3 tag a=b\n"))
 	f.Add([]byte("prefix,gateway\n10.0.0.0/8,192.0.2.1\n"))
 	f.Add([]byte("\x1f\x8b\x08\x00"))
 	f.Fuzz(func(t *testing.T, text []byte) {

@@ -78,6 +78,18 @@ func (a Attributes) Decode() *planbv1.Attributes {
 	return message
 }
 
+// Origin is the last AS of a path, 0 if that is one of a set of several (RFC 6811).
+func Origin(path []*planbv1.Attributes_Segment) uint32 {
+	if len(path) == 0 {
+		return 0
+	}
+	last := path[len(path)-1]
+	if last.Set && len(last.Numbers) != 1 {
+		return 0
+	}
+	return last.Numbers[len(last.Numbers)-1]
+}
+
 func compareLarge(x, y *planbv1.Attributes_LargeCommunity) int {
 	return cmp.Or(cmp.Compare(x.GlobalAdministrator, y.GlobalAdministrator),
 		cmp.Compare(x.LocalData_1, y.LocalData_1), cmp.Compare(x.LocalData_2, y.LocalData_2))

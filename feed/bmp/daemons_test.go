@@ -35,11 +35,12 @@ func TestTheLocRIBOfGoBGPIsFollowed(t *testing.T) {
 			has(t, sink, "2001:db8:1::/48", "2001:db8:ffff::1")
 			has(t, sink, "192.0.2.0/24", "198.51.100.1")
 			first := bgptest.StartTo(t, a, hub, port, "add 2001:db8:2::/48 2001:db8:ffff::a")
-			second := bgptest.StartTo(t, b, hub, port, "add 2001:db8:3::/48 2001:db8:ffff::b", "add 2001:db8:2::/48 2001:db8:ffff::b")
 			await := func(want string) {
 				t.Helper()
 				sourcetest.Within(t, 15*time.Second, "2001:db8:2::/48 is "+want, func() bool { return sink.Text("2001:db8:2::/48") == want })
 			}
+			await("2001:db8:ffff::a") // of two the older one counts
+			second := bgptest.StartTo(t, b, hub, port, "add 2001:db8:3::/48 2001:db8:ffff::b", "add 2001:db8:2::/48 2001:db8:ffff::b")
 			sourcetest.Within(t, 15*time.Second, "the second peer", func() bool { return sink.Text("2001:db8:3::/48") != "" })
 			if multipath {
 				await("2001:db8:ffff::a 2001:db8:ffff::b")

@@ -141,13 +141,12 @@ absl::StatusOr<Attributes> FromProto(const v1::Attributes& attributes) {
                            kMaxCommunities));
   status.Update(CheckTags(attributes));
   if (!status.ok()) return status;
-  // What a later version adds stays: the digest of its server covers it.
-  const std::string encoded = attributes.SerializeAsString();
-  if (encoded.size() > kMaxAttributes) {
-    return Wrong("", "takes ", encoded.size(), " bytes; the limit is ",
-                 kMaxAttributes);
+  const size_t size = attributes.ByteSizeLong();
+  if (size > kMaxAttributes) {
+    return Wrong("", "takes ", size, " bytes; the limit is ", kMaxAttributes);
   }
-  return Attributes(encoded);
+  // What a later version adds stays: the digest of its server covers it.
+  return Attributes(attributes.SerializeAsString());
 }
 
 absl::StatusOr<NextHop> FromProto(const v1::NextHop& next_hop) {

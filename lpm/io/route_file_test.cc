@@ -366,7 +366,7 @@ TEST(ReadTableFileRoutes, NeverAcceptsACutFile) {
 }
 
 TEST(ReadTableFileRoutes, NamesTheFileOfANewerVersion) {
-  const absl::Status status = ReadAny(TableFileOf({}, 2)).status;
+  const absl::Status status = ReadAny(TableFileOf({}, 3)).status;
   EXPECT_TRUE(absl::IsUnimplemented(status)) << status;
   EXPECT_THAT(status.message(), HasSubstr("F: a table file of format version"));
 }

@@ -613,7 +613,7 @@ TEST(CallErrors, Importing) {
   ExpectError(import([](Request& r) { r.set_data("10.0.0.0/8 1\n"); }),
               Code::INVALID_ARGUMENT, "SNAPSHOT_INVALID", "data");
   // A version of the format that does not exist yet.
-  ExpectError(import([](Request& r) { (*r.mutable_data())[8] = 2; }),
+  ExpectError(import([](Request& r) { (*r.mutable_data())[8] = 3; }),
               Code::INVALID_ARGUMENT, "SNAPSHOT_INVALID", "data");
   ExpectError(import([](Request& r) { r.set_expected_generation(9); }),
               Code::ABORTED, "GENERATION_MISMATCH", "expected_generation");

@@ -132,13 +132,12 @@ absl::Status CheckPrintable(absl::string_view name, absl::string_view text) {
 // Refuses a gateway 0.0.0.0 or ::, and leaves out attributes of later versions,
 // also only here.
 absl::StatusOr<NextHop> DecodeNewNextHop(const v1::NextHop& message) {
-  v1::NextHop known;
-  if (message.has_attributes()) {
-    known = message;
+  absl::StatusOr<NextHop> next_hop = FromProto(message);
+  if (next_hop.ok() && message.has_attributes()) {
+    v1::NextHop known = message;  // within its bounds
     known.DiscardUnknownFields();
+    next_hop = FromProto(known);
   }
-  absl::StatusOr<NextHop> next_hop =
-      FromProto(message.has_attributes() ? known : message);
   if (!next_hop.ok()) return next_hop;
   absl::Status texts;
   NextHop::ForEachField(*next_hop, [&](const char* name, const auto& field) {

@@ -106,7 +106,8 @@ absl::StatusOr<std::optional<StoreMark>> CommitWatermark::Read() const {
   }
   char& version = layout.magic.back();
   if (const char own = std::exchange(version, kMagic.back());
-      own != kMagic.back() && layout.magic == kMagic) {
+      size != sizeof(Layout) && own != kMagic.back() &&
+      layout.magic == kMagic) {
     return Error(absl::StatusCode::kFailedPrecondition,
                  own > kMagic.back() ? "STORE_TOO_NEW" : "STORE_TOO_OLD",
                  absl::StrCat(path_,

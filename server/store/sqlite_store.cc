@@ -3,6 +3,7 @@
 #include "server/store/sqlite_store.h"
 
 #include <algorithm>
+#include <atomic>
 #include <deque>
 #include <functional>
 #include <future>
@@ -139,8 +140,7 @@ class SqliteStore::Engine {
   absl::Status Begin() ABSL_EXCLUSIVE_LOCKS_REQUIRED(connection_);
   bool MayWriteSnapshot() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Removes the one that waits, and interrupts the one that is written.
-  void EndSnapshots(MutexLock& lock, SteadyInstant deadline)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void EndSnapshots() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Moves what the log has to the database, once it is long enough.
   void Checkpoint() ABSL_EXCLUSIVE_LOCKS_REQUIRED(connection_);
   void RunJobs(const Jobs& jobs) ABSL_EXCLUSIVE_LOCKS_REQUIRED(connection_);
@@ -181,9 +181,8 @@ class SqliteStore::Engine {
   absl::Status closed_ ABSL_GUARDED_BY(mutex_);
   std::optional<SteadyInstant> closed_by_ ABSL_GUARDED_BY(mutex_);
   bool ending_ ABSL_GUARDED_BY(mutex_) = false;
+  std::atomic<bool> stop_snapshots_ = false;
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;
-  // That of `sql_`, to interrupt it.
-  sqlite3* handle_ ABSL_GUARDED_BY(mutex_) = nullptr;
 };
 
 absl::StatusOr<std::shared_ptr<SqliteStore::Engine>> SqliteStore::Engine::Open(
@@ -231,7 +230,6 @@ absl::Status SqliteStore::Engine::Begin() {
       &log_pages_);
   const MutexLock lock(mutex_);
   state_ = *std::move(state);
-  handle_ = sql_->sql();
   return absl::OkStatus();
 }
 
@@ -242,8 +240,7 @@ void SqliteStore::Engine::Checkpoint() {
   const int result = sqlite3_wal_checkpoint_v2(
       sql_->sql(), nullptr, SQLITE_CHECKPOINT_PASSIVE, nullptr, nullptr);
   if (result == SQLITE_OK) log_pages_ = 0;
-  const bool failed = result != SQLITE_OK && result != SQLITE_BUSY &&
-                      result != SQLITE_INTERRUPT;
+  const bool failed = result != SQLITE_OK && result != SQLITE_BUSY;
   if (failed && !checkpoint_failed_) {
     Log(LogLevel::kWarning, "store checkpoint failed",
         {{"error", sqlite3_errmsg(sql_->sql())}});
@@ -302,7 +299,6 @@ void SqliteStore::Engine::Loop() {
     running_.clear();
     changed_.notify_all();
   }
-  handle_ = nullptr;
   lock.unlock();
   {
     const MutexLock connection(connection_);
@@ -317,7 +313,7 @@ bool SqliteStore::Engine::End() {
   MutexLock lock(mutex_);
   ending_ = true;
   changed_.notify_all();
-  EndSnapshots(lock, SteadyAfter(kLastSync));
+  EndSnapshots();
   const auto has_ended = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return ended_;
   };
@@ -368,7 +364,8 @@ void SqliteStore::Engine::OfferSnapshot(
   from = row.log_bytes + options_.log_bytes;
   lock.unlock();
   const auto taken = std::make_shared<const TableVersion>(version());
-  const auto write = [row, taken](Sql& sql, StoreState& state) {
+  const auto write = [row, taken, this](Sql& sql,
+                                        StoreState& state) -> absl::Status {
     const auto now = state.tables.find(row.name);
     // It may have been deleted meanwhile, and created again.
     if (now == state.tables.end() || now->second.chain != row.chain) {
@@ -377,7 +374,17 @@ void SqliteStore::Engine::OfferSnapshot(
     if (taken->generation != now->second.generation) {
       return absl::InternalError("the snapshot is of another generation");
     }
-    return PutTable(sql, now->second, ContentsOf(*taken), state);
+    // sqlite3_interrupt() is lost between two statements.
+    sqlite3_progress_handler(
+        sql.sql(), 1,
+        [](void* stop) -> int {
+          return *static_cast<const std::atomic<bool>*>(stop) ? 1 : 0;
+        },
+        &stop_snapshots_);
+    const absl::Status status =
+        PutTable(sql, now->second, ContentsOf(*taken), state);
+    sqlite3_progress_handler(sql.sql(), 0, nullptr, nullptr);
+    return status;
   };
   const auto done = [this, table](const absl::Status& status) {
     {
@@ -405,19 +412,9 @@ bool SqliteStore::Engine::MayWriteSnapshot() const {
          std::ranges::none_of(running_, alone);
 }
 
-void SqliteStore::Engine::EndSnapshots(MutexLock& lock,
-                                       SteadyInstant deadline) {
+void SqliteStore::Engine::EndSnapshots() {
+  stop_snapshots_ = true;
   std::erase_if(queue_, [](const auto& job) { return job->alone; });
-  // Between two statements of a snapshot an interrupt is lost.
-  constexpr absl::Duration kAgain = absl::Milliseconds(10);
-  while (!running_.empty() && running_.front()->alone && handle_ != nullptr &&
-         SteadyNow() < deadline) {
-    sqlite3_interrupt(handle_);
-    changed_.wait_until(lock, std::min(deadline, SteadyAfter(kAgain)),
-                        [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-                          return running_.empty();
-                        });
-  }
 }
 
 void SqliteStore::Engine::AwaitIdle() {
@@ -450,7 +447,7 @@ void SqliteStore::Engine::Close(const absl::Status& why,
   MutexLock lock(mutex_);
   if (closed_.ok()) closed_ = why;
   closed_by_ = deadline;
-  EndSnapshots(lock, deadline);
+  EndSnapshots();
   const bool idle = changed_.wait_until(
       lock, deadline, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
         return queue_.empty() && running_.empty();

@@ -38,6 +38,9 @@ constexpr size_t kHeapBytes = 32;  // beside each piece of the heap
 constexpr size_t kUnknownBytes = 192;
 // Two bytes of an unknown group may be an empty string of 128 bytes.
 constexpr size_t kUnknownGroupFactor = 64;
+// The lists of a message within a request, such as the members of a group, have
+// at most some hundreds of entries.
+constexpr size_t kInnerEntries = 4096;
 
 size_t StringBytes(size_t size) {
   constexpr size_t kWithin = 15;
@@ -114,6 +117,7 @@ class DecodedSizer::Walk {
       size_t number = 0, entries = 0;
       if (!ReadField(type, reader, wire::MessageReader::kDeepest, number,
                      entries)) {
+        if (crowded_) return Crowded(type, number);
         return total_ > limits_.bytes
                    ? TooLarge()
                    : Malformed(absl::StrCat("the field at byte ", at));
@@ -140,14 +144,25 @@ class DecodedSizer::Walk {
         absl::StrCat("more than the limit of ", limits_.entries, " entries"));
   }
 
+  absl::Status Crowded(const Type& type, size_t number) const {
+    const FieldDescriptor* const field =
+        type.descriptor->FindFieldByNumber(static_cast<int>(number));
+    return QuotaError("BATCH_TOO_LARGE", field->name(),
+                      absl::StrCat("an entry has lists of more than ",
+                                   kInnerEntries, " entries"));
+  }
+
   // Adds a message of `type`. False if it is malformed or beyond the limit.
   bool ReadMessage(const Type& type, const wire::Bytes& bytes, int deepest) {
     if (deepest == 0) return false;
     total_ += type.bytes;
     wire::MessageReader reader(bytes, deepest);
-    size_t number, entries;
+    size_t number, entries, listed = 0;
     while (!reader.AtEnd()) {
       if (!ReadField(type, reader, deepest, number, entries)) return false;
+      listed += entries;
+      crowded_ = crowded_ || listed > kInnerEntries;
+      if (crowded_) return false;
     }
     return true;
   }
@@ -203,6 +218,7 @@ class DecodedSizer::Walk {
   const std::vector<Type>& types_;
   const DecodedLimits& limits_;
   size_t total_ = 0;
+  bool crowded_ = false;  // an inner message
 };
 
 DecodedSizer::DecodedSizer(const Descriptor& type) { Add(type); }

@@ -107,8 +107,9 @@ TableCache::~TableCache() {
 absl::Status TableCache::OpenIt() {
   if (sql_ != nullptr) return absl::OkStatus();
   auto opened = OpenDatabase({.path = path_}, /*new_store_id=*/0);
-  if (opened.ok()) sql_ = *std::move(opened);
-  return opened.status();
+  if (!opened.ok()) return opened.status();
+  sql_ = *std::move(opened);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<StoredCopy> TableCache::Read() {

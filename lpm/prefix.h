@@ -116,7 +116,7 @@ class Attributes {
   }
   // Bytes held beside the object, approximately.
   size_t bytes() const {
-    return empty() ? 0 : kOverhead + sizeof(*encoded_) + encoded_->size();
+    return empty() ? 0 : kOverhead + sizeof(std::string) + encoded_->size();
   }
 
   friend bool operator==(const Attributes& a, const Attributes& b) {

@@ -14,6 +14,7 @@ import (
 	"os/signal"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -99,12 +100,15 @@ Kinds of sources: %s. It ends with 2 if the configuration cannot be used.
 			d.Sweep()
 		}
 	}()
+	var telling sync.WaitGroup
 	err = d.Run(ctx, func(address net.Addr) {
 		if address != nil {
 			log.Info("pages are served", "address", address.String())
 		}
-		go tellSystemd(ctx, d, log)
+		telling.Go(func() { tellSystemd(ctx, d, log) })
 	})
+	stop()
+	telling.Wait() // the process would end before the manager is told so
 	if err != nil {
 		log.Error("planb-feed ends", "why", err)
 		return 1

@@ -39,6 +39,8 @@ PROGRAMS = {"//server:planb_server": "server/planb_server",
 TEST_JOBS = 4 * os.cpu_count()
 # Cases that take longer are listed.
 LONG_CASE_SECONDS = 5
+# Of what failed, these are told again at the end.
+FAILURE_LINES = 60
 # What measures is not shipped: its tests are in the check.
 SHIPPED = ["//...", "-//benchmarks/..."]
 # What parses bytes, shares memory or keeps state. The whole server, the client and
@@ -82,6 +84,7 @@ class Gate:
         self.names_only = names_only
         self.counts = collections.Counter()
         self.skips = collections.defaultdict(list)
+        self.failures = []
         self.long_cases = []
         self.lock = threading.Lock()
 
@@ -91,7 +94,7 @@ class Gate:
             return False
         return not self.only or name in self.only
 
-    def ended(self, name, began, passed, failed, output):
+    def ended(self, name, began, passed, failed, output, which=""):
         seconds = time.monotonic() - began
         what = f"{passed} passed" if not failed else f"{failed} FAILED"
         line = f"{seconds:6.0f} s  {name}: {what}"
@@ -99,6 +102,7 @@ class Gate:
             self.counts.update(passed=passed, failed=failed)
             if failed:
                 print(output)
+                self.failures.append((f"{name} {which}".strip(), output))
             print(line, flush=True)
 
     def skip(self, name, reason):
@@ -137,9 +141,10 @@ class Gate:
                              output, re.MULTILINE)
         passed = sum(verdict == "PASSED" for _, verdict in results)
         failed = len(results) - passed
+        which = ", ".join(target for target, verdict in results if verdict != "PASSED")
         for target, _ in results:
             self.look_at_cases(name, target)
-        self.ended(name, began, passed, failed or int(code != 0), output)
+        self.ended(name, began, passed, failed or int(code != 0), output, which)
 
     def look_at_cases(self, step, target):
         folder = ROOT / "bazel-testlogs" / target[2:].replace(":", "/")
@@ -168,10 +173,21 @@ class Gate:
         if self.skips:
             print("Skipped on this machine:")
         for reason, names in sorted(self.skips.items()):
-            print(f"  {reason}: {', '.join(sorted(names))}")
+            print(f"  {reason}: {named(names)}")
+        # Last, because a log may be cut to its end.
+        for name, output in self.failures:
+            print(f"FAILED: {name}, which ended with")
+            print("\n".join(output.rstrip().splitlines()[-FAILURE_LINES:]))
         print(f"{self.counts['passed']} passed, {self.counts['failed']} failed, "
               f"{sum(map(len, self.skips.values()))} skipped", flush=True)
         return 1 if self.counts["failed"] else 0
+
+
+def named(names):
+    """Cases of one test, such as Tables/Bound.Holds/0 and /1, are named once."""
+    cases = collections.Counter(re.sub(r"(\w\.\w+)/.*", r"\1", name) for name in names)
+    return ", ".join(name if count == 1 else f"{name} ({count})"
+                     for name, count in sorted(cases.items()))
 
 
 def run(command):

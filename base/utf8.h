@@ -104,6 +104,16 @@ inline size_t PrintableLength(absl::string_view text) {
   return bytes;
 }
 
+// The first byte of `text` where PrintableLength is 0; npos if there is none.
+inline size_t FirstUnprintable(absl::string_view text) {
+  for (size_t i = 0; i < text.size();) {
+    const size_t bytes = PrintableLength(text.substr(i));
+    if (bytes == 0) return i;
+    i += bytes;
+  }
+  return absl::string_view::npos;
+}
+
 // `text` for a terminal: bytes that are not part of a printable character are
 // escaped as in C, such as "\n" and "\x1b".
 inline std::string Printable(absl::string_view text) {

@@ -83,5 +83,15 @@ TEST(Printable, EscapesWhatATerminalObeys) {
             "\\xe2\\x80\\xa8\\xe2\\x80\\xae\\xe2\\x81\\xa6");
 }
 
+TEST(Printable, TheFirstByteThatIsNot) {
+  for (const absl::string_view text : {"", "eth0", "\xe2\x82\xac\xc3\xa4"}) {
+    EXPECT_EQ(FirstUnprintable(text), absl::string_view::npos) << text;
+  }
+  EXPECT_EQ(FirstUnprintable("\x1b"), 0U);
+  EXPECT_EQ(FirstUnprintable("a\xe2\x82\xac\n\n"), 4U);
+  EXPECT_EQ(FirstUnprintable("\xe2\x82\xac\xe2\x80\xa8"), 3U);
+  EXPECT_EQ(FirstUnprintable("a\xc3"), 1U);
+}
+
 }  // namespace
 }  // namespace planb

@@ -71,12 +71,9 @@ absl::Status CheckTagText(absl::string_view field, absl::string_view text,
   if (text.size() > most) {
     return Wrong(field, "has more than ", most, " bytes");
   }
-  for (size_t i = 0; i < text.size();) {
-    const size_t bytes = PrintableLength(text.substr(i));
-    if (bytes == 0) return Wrong(field, "has a control character at byte ", i);
-    i += bytes;
-  }
-  return absl::OkStatus();
+  const size_t at = FirstUnprintable(text);
+  if (at == absl::string_view::npos) return absl::OkStatus();
+  return Wrong(field, "has a control character at byte ", at);
 }
 
 absl::Status CheckTags(const v1::Attributes& attributes) {

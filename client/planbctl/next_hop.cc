@@ -144,12 +144,20 @@ ExitCode Send(v1::UpdateNextHopsRequest request) {
 absl::StatusOr<v1::Attributes> AttributesOfFlags() {
   v1::Attributes attributes;
   attributes.set_origin_as(absl::GetFlag(FLAGS_origin_as));
-  absl::Status status = ParseAsPath(absl::GetFlag(FLAGS_as_path), attributes);
-  status.Update(ParseCommunities(absl::GetFlag(FLAGS_communities), attributes));
-  status.Update(ParseExtendedCommunities(
-      absl::GetFlag(FLAGS_extended_communities), attributes));
-  status.Update(ParseLargeCommunities(absl::GetFlag(FLAGS_large_communities),
-                                      attributes));
+  absl::Status status;
+  const auto read = [&](const char* name, const std::string& text,
+                        const auto& parse) {
+    const absl::Status parsed = parse(text, attributes);
+    if (parsed.ok()) return;
+    status.Update(absl::InvalidArgumentError(
+        absl::StrCat("--", name, ": ", parsed.message())));
+  };
+  read("as_path", absl::GetFlag(FLAGS_as_path), ParseAsPath);
+  read("communities", absl::GetFlag(FLAGS_communities), ParseCommunities);
+  read("extended_communities", absl::GetFlag(FLAGS_extended_communities),
+       ParseExtendedCommunities);
+  read("large_communities", absl::GetFlag(FLAGS_large_communities),
+       ParseLargeCommunities);
   if (const auto number = absl::GetFlag(FLAGS_local_preference)) {
     attributes.set_local_preference(*number);
   }
@@ -176,7 +184,9 @@ ExitCode SetNextHop(const Arguments& arguments) {
                       .label = absl::GetFlag(FLAGS_label)};
   if (const std::string text = absl::GetFlag(FLAGS_gateway); !text.empty()) {
     const auto gateway = Address::Parse(text);
-    if (!gateway.ok()) return FailUsage(gateway.status().message());
+    if (!gateway.ok()) {
+      return FailUsage(absl::StrCat("--gateway: ", gateway.status().message()));
+    }
     next_hop.gateway = *gateway;
   }
   const auto attributes = AttributesOfFlags();

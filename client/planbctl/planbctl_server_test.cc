@@ -356,9 +356,10 @@ TEST_F(PlanbctlServerTest, NextHopsAndGroups) {
        {"--as_path=64500,64496", "--as_path='{1,2'", "--as_path={}",
         "--communities=64500", "--communities=65536:1", "--communities=1:2:3",
         "--large_communities=1:2", "--extended_communities=12",
-        "--local_preference=x"}) {
-    Fails(2, "nexthop set 6 " + bad, "");
+        "--gateway=192.0.2"}) {
+    Fails(2, "nexthop set 6 " + bad, bad.substr(0, bad.find('=')) + ": ");
   }
+  Fails(2, "nexthop set 6 --local_preference=x", "local_preference");
   Fails(3, "nexthop set 6 --tag=x=1,x=2", "upserts[0].attributes.tags[1].key");
   Do("nexthop set 6");
   // A weight of its own, or that of the next hop.

@@ -117,16 +117,11 @@ void DecodeList(const List& list, absl::string_view name,
 // Refuses text that a terminal would obey. Only here: objects of stores,
 // snapshots and other servers may have it from earlier versions.
 absl::Status CheckPrintable(absl::string_view name, absl::string_view text) {
-  for (size_t i = 0; i < text.size();) {
-    const size_t bytes = PrintableLength(text.substr(i));
-    if (bytes == 0) {
-      return InvalidArgumentError(
-          absl::StrCat(name, " has a control character at byte ", i, ": \"",
-                       Printable(text.substr(0, 64)), "\""));
-    }
-    i += bytes;
-  }
-  return absl::OkStatus();
+  const size_t at = FirstUnprintable(text);
+  if (at == absl::string_view::npos) return absl::OkStatus();
+  return InvalidArgumentError(
+      absl::StrCat(name, " has a control character at byte ", at, ": \"",
+                   Printable(text.substr(0, 64)), "\""));
 }
 
 // Refuses a gateway 0.0.0.0 or ::, and leaves out attributes of later versions,
@@ -134,9 +129,9 @@ absl::Status CheckPrintable(absl::string_view name, absl::string_view text) {
 absl::StatusOr<NextHop> DecodeNewNextHop(const v1::NextHop& message) {
   absl::StatusOr<NextHop> next_hop = FromProto(message);
   if (next_hop.ok() && message.has_attributes()) {
-    v1::NextHop known = message;  // within its bounds
+    v1::Attributes known = message.attributes();  // within its bounds
     known.DiscardUnknownFields();
-    next_hop = FromProto(known);
+    next_hop->attributes = Attributes(known.SerializeAsString());
   }
   if (!next_hop.ok()) return next_hop;
   absl::Status texts;

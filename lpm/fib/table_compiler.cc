@@ -172,13 +172,9 @@ IntervalList<uint32_t> DescriptorCompiler::Cut(
       part.Add(starts[i], values[i]);
     }
     value = part.values.back();
-    if (part.size() == 1) {
-      list.Add(KeyAt(slot, length), value);
-    } else {
-      list.Add(KeyAt(slot, length), Compile(part, below));
-      const absl::uint128 next = slot + slot_bits + 1;
-      if (next != 0 && next <= last) list.Add(KeyAt(next, length), value);
-    }
+    list.Add(KeyAt(slot, length), CompileSlot(part, below));
+    const absl::uint128 next = slot + slot_bits + 1;
+    if (next != 0 && next <= last) list.Add(KeyAt(next, length), value);
   }
   return list;
 }

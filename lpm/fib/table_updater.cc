@@ -286,23 +286,23 @@ void TableUpdater::EditSlot(const RouteSet& routes, const Prefix& prefix,
   const int width = std::max(kMainBits - prefix.length(), 0);
   const MainSlot range = {MainBits(prefix.first()) >> width << width, width};
   const auto low = static_cast<uint32_t>(range.low);
-  IntervalList<uint32_t> by;
+  by_.Clear();
   moved_ = 0;
   if (IsLong(prefix)) {
     const uint32_t value = ValueAt(table_, entry, low);
-    by.Add(low, EditLong(routes, prefix, value, kMainBits));
+    by_.Add(low, EditLong(routes, prefix, value, kMainBits));
     FindSharers(entry, place);  // there were others further down
   } else {
     const IntervalList<uint64_t>& intervals = table_.IntervalsOf(routes, range);
     for (uint64_t start : intervals.starts) {
-      by.starts.push_back(static_cast<uint32_t>(start));
+      by_.starts.push_back(static_cast<uint32_t>(start));
     }
-    by.values = intervals.values;
+    by_.values = intervals.values;
   }
   if (table_.failed()) return;
   EditIntervals(
       place,
-      {.low = low, .last = static_cast<uint32_t>(range.last()), .by = by});
+      {.low = low, .last = static_cast<uint32_t>(range.last()), .by = by_});
 }
 
 // Changes a slot that is no table's, given its sharers_. What has the value

@@ -132,7 +132,7 @@ class TableUpdater {
   // Of the slot that is being edited: the entries that name its partition,
   // ascending; what changes in it; what it was and what it becomes.
   std::vector<uint32_t> sharers_;
-  IntervalList<uint32_t> old_, new_, part_;
+  IntervalList<uint32_t> by_, old_, new_, part_;
   std::vector<uint32_t> dropped_;
   // One of those, if not 0: its descriptor goes, what is below it has another.
   uint32_t moved_ = 0;

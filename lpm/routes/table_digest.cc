@@ -25,7 +25,7 @@ void Append(uint32_t field, std::string& out) {
 
 // Writes the length first, so that two different lists of fields never give the
 // same text.
-void Append(const std::string& field, std::string& out) {
+void Append(absl::string_view field, std::string& out) {
   absl::StrAppend(&out, field.size(), ":", field);
 }
 
@@ -57,7 +57,7 @@ absl::uint128 TableDigest::Hash(const NextHop& next_hop) {
                         [&](auto, const auto& field) { Append(field, text); });
   // Without attributes the digest is that of servers that know none.
   if (!next_hop.attributes.empty()) {
-    Append(std::string(next_hop.attributes.encoded()), text);
+    Append(next_hop.attributes.encoded(), text);
   }
   return HashBytes(text.data(), text.size());
 }

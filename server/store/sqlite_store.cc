@@ -291,6 +291,8 @@ void SqliteStore::Engine::Loop() {
       lock.lock();
     }
     lock.unlock();
+    // Here, because they may own much.
+    for (const auto& job : jobs) job->job = nullptr;
     {
       const MutexLock connection(connection_);
       Checkpoint();
@@ -312,7 +314,6 @@ void SqliteStore::Engine::Loop() {
 bool SqliteStore::Engine::End() {
   MutexLock lock(mutex_);
   ending_ = true;
-  changed_.notify_all();
   EndSnapshots();
   const auto has_ended = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return ended_;
@@ -354,13 +355,14 @@ void SqliteStore::Engine::OfferSnapshot(
     const std::string& table, absl::FunctionRef<TableVersion()> version) {
   MutexLock lock(mutex_);
   const auto found = state_.tables.find(table);
-  if (found == state_.tables.end() || !MayWriteSnapshot()) return;
-  const TableRow row = found->second;
-  uint64_t& from = offer_from_[table];
-  if (row.log_bytes < from ||
-      row.log_bytes <= std::max(options_.log_bytes, row.snapshot_bytes / 2)) {
+  if (found == state_.tables.end() || !MayWriteSnapshot() ||
+      found->second.log_bytes <=
+          std::max(options_.log_bytes, found->second.snapshot_bytes / 2)) {
     return;
   }
+  uint64_t& from = offer_from_[table];
+  if (found->second.log_bytes < from) return;
+  const TableRow row = found->second;
   from = row.log_bytes + options_.log_bytes;
   lock.unlock();
   const auto taken = std::make_shared<const TableVersion>(version());
@@ -415,6 +417,7 @@ bool SqliteStore::Engine::MayWriteSnapshot() const {
 void SqliteStore::Engine::EndSnapshots() {
   stop_snapshots_ = true;
   std::erase_if(queue_, [](const auto& job) { return job->alone; });
+  changed_.notify_all();
 }
 
 void SqliteStore::Engine::AwaitIdle() {
@@ -497,17 +500,16 @@ absl::Status SqliteStore::Engine::Transact(Body body) {
   }
   const uint64_t before = state.sequence;
   const absl::Status status = TryTransact(body, state);
-  {
-    const MutexLock lock(mutex_);
-    if (!status.ok()) {
-      ++counters_.commit_failures;
-      return status;
-    }
-    if (state.sequence == before) return status;
-    ++counters_.commits;
-    state_ = state;
-  }
-  WriteMark(state);
+  const bool committed = status.ok() && state.sequence != before;
+  if (committed) WriteMark(state);
+  const MutexLock lock(mutex_);
+  if (!status.ok()) ++counters_.commit_failures;
+  if (!committed) return status;
+  ++counters_.commits;
+  std::erase_if(offer_from_, [&state](const auto& offer) {
+    return !state.tables.contains(offer.first);
+  });
+  std::swap(state_, state);  // the old one goes without the lock
   return status;
 }
 

@@ -244,6 +244,31 @@ TEST(SqliteStore, SnapshotReplacesTheLogOfItsTable) {
   EXPECT_EQ(tables[1].generation, 1U);
 }
 
+// A snapshot that failed holds up the next, but not that of another table.
+TEST(SqliteStore, ATableOfTheSameNameMayHaveASnapshot) {
+  auto store = SqliteStore::Open({.path = NewStorePath("same_name"),
+                                  .sync = StoreSync::kOff,
+                                  .log_bytes = 1})
+                   .value();
+  StoredTable table = {.routes = {MakeRoute("::/0", 7)}};
+  const auto offer = [&](uint64_t generation) {
+    table.generation = generation;
+    store->OfferSnapshot("default", [&] { return MakeVersion(table); });
+    store->AwaitBackground();
+  };
+  ASSERT_TRUE(store->CreateTable("default", 0).ok());
+  ASSERT_TRUE(store->Append("default", {Batch(1, table.routes)}).ok());
+  offer(2);  // not what the log leads to
+  offer(1);
+  EXPECT_EQ(store->counters().snapshot_failures, 1U);
+  EXPECT_EQ(store->counters().snapshots, 0U);
+  ASSERT_TRUE(store->DeleteTable("default", 1).ok());
+  ASSERT_TRUE(store->CreateTable("default", 0).ok());
+  ASSERT_TRUE(store->Append("default", {Batch(1, table.routes)}).ok());
+  offer(1);
+  EXPECT_EQ(store->counters().snapshots, 1U);
+}
+
 // More than a part each of next hops, groups and routes.
 TEST(SqliteStore, SnapshotHoldsALargeTable) {
   const std::string path = NewStorePath("large_snapshot");

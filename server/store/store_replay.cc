@@ -99,9 +99,10 @@ absl::Status LogReplay::Read(absl::string_view entry, bool is_part) {
     } else {
       Keep(batch.delta);
     }
-    // Most large batches are sorted, and need not be sorted with others.
+    // Most large batches are sorted, and need not be sorted with others. Nor
+    // need the routes of the snapshot, which `changes_` has until then.
     const bool alone = !is_part && delta.routes.size() >= kLargeBatch;
-    if (alone) MergeRoutes();
+    if (alone || (!is_part && table_.routes.empty())) MergeRoutes();
     Merge(delta);
     if (alone) MergeRoutes();
   }

@@ -208,9 +208,11 @@ FEED = [
         "planb_feed_source_sessions{SEL}", "{{instance}} {{source}} {{state}}"),
     Panel("Routes of sources", "short",
         "Routes that each source has, and of those the stale ones: of lost "
-        "sessions, or not told again yet.", (
+        "sessions, or not told again yet. Held ones of a feed wait for a sweep by "
+        "hand.", (
         ("planb_feed_source_routes{SEL}", "{{instance}} {{source}}"),
-        ("planb_feed_source_stale_routes{SEL}", "{{instance}} {{source}} stale"),)),
+        ("planb_feed_source_stale_routes{SEL}", "{{instance}} {{source}} stale"),
+        ("planb_feed_held_routes{SEL}", "{{instance}} held"),)),
     Panel("From a source's change to visible", "s",
         "Percentiles of the time from the oldest change of a batch until lookups "
         "see it.", _percentiles("planb_feed_visible_seconds", (50, 99)), log=True),

@@ -75,12 +75,23 @@ render feed -f "$work/feed.values.yaml" || fail "with a feed: $(< "$work/render.
 if grep -q -- '--routes=' "$work/feed.yaml"; then
   fail "there are routes where the feed brings them"
 fi
-for line in 'cidr: 192.0.2.0/24' '- port: feed' 'stale_time: 10m'; do
+for line in 'cidr: 192.0.2.0/24' '- port: feed' 'stale_time: 10m' 'value: 900MiB'; do
   grep -qF -- "$line" "$work/feed.yaml" || fail "with a feed no $line"
 done
 if render nothing --set feed.enabled=true; then
   fail "a feed of nothing"
 fi
+# One table has one feed, and a server that follows takes no routes.
+store=flags.store=etcd://etcd.etcd:2379/planb
+for values in "$store" "$store,replicas=1,autoscaling.enabled=true" \
+  flags.follow=dns:///leader:50051,replicas=1; do
+  if render unfed -f "$work/feed.values.yaml" --set "networkPolicy.enabled=false,$values"; then
+    fail "a feed with $values"
+  fi
+  grep -q 'feed.enabled' "$work/render.log" || fail "refused, but not so: $values"
+done
+render one -f "$work/feed.values.yaml" --set "networkPolicy.enabled=false,$store,replicas=1" ||
+  fail "one feed with a store: $(< "$work/render.log")"
 for manifests in default more feed; do
   "$kubeconform" -strict -summary -schema-location \
     "$schemas/{{.ResourceKind}}{{.KindSuffix}}.json" "$work/$manifests.yaml" ||

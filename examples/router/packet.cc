@@ -72,7 +72,8 @@ Verdict CheckIpv4(absl::Span<const uint8_t> ip, size_t bytes, Packet& packet) {
   if (ip[0] >> 4 != 4) return Verdict::kBadVersion;
   const size_t header = size_t{4} * (ip[0] & 15);
   const size_t total = Read16(&ip[2]);
-  if (header < kIpv4Bytes || total < header || total > bytes) {
+  if (header < kIpv4Bytes || total < header || total > bytes ||
+      total + kEthernetBytes > 0xffff) {
     return Verdict::kBadLength;
   }
   if (ip.size() < header) return Verdict::kTruncated;

@@ -34,11 +34,13 @@ enum class Verdict : uint8_t {
   kLocal,         // to an address of this router: the same
   kTruncated,     // ends before its headers do
   kBadVersion,
-  kBadLength,    // claims more bytes than came, fewer than its header, a jumbo
-  kBadChecksum,  // of an IPv4 header
-  kBadAddress,   // one that is never forwarded, as group, link or loopback
-  kExpired,      // TTL or hop limit; answered by ICMP
-  kNoRoute,      // answered by ICMP
+  // Claims more bytes than came, fewer than its header, or, with Ethernet's,
+  // 65,536 or more; a jumbogram.
+  kBadLength,
+  kBadChecksum,    // of an IPv4 header
+  kBadAddress,     // one that is never forwarded, as group, link or loopback
+  kExpired,        // TTL or hop limit; answered by ICMP
+  kNoRoute,        // answered by ICMP
   kUnknownObject,  // the next hop has no object, or one without a port
   kUnresolved,     // no neighbour's MAC address; answered by ICMP
   kTooBig,         // for the port; answered by ICMP

@@ -78,6 +78,10 @@ TEST(Packet, IsDroppedForTheReasonThatItGives) {
       {with(Ipv4(), 14, 0x4f), Verdict::kBadLength},  // longer than the packet
       {with4(14 + 3, 19), Verdict::kBadLength},
       {with4(14 + 3, 29), Verdict::kBadLength},
+      {Ipv4({.bytes = 65'521 - 20}), Verdict::kForward},
+      {Ipv4({.bytes = 65'522 - 20}), Verdict::kBadLength},
+      {MakeFrame({.bytes = 65'521 - 40}), Verdict::kForward},
+      {MakeFrame({.bytes = 65'522 - 40}), Verdict::kBadLength},
       {with(Ipv4(), 14 + 1, 1), Verdict::kBadChecksum},
       {with4(14 + 16, 224), Verdict::kBadAddress},
       {with4(14 + 16, 127), Verdict::kBadAddress},

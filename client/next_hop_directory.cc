@@ -174,8 +174,12 @@ absl::Status NextHopDirectory::Publish(
         absl::StrCat("the table has more than ", options_.max_objects,
                      " next hops and groups"));
   }
+  const Snapshot last = Read();
   snapshot_.Publish(std::make_unique<Snapshot>(
-      Snapshot{.generation = generation, .objects = std::move(objects)}));
+      Snapshot{.generation = generation,
+               .objects_version =
+                   last.objects_version + (objects != last.objects ? 1 : 0),
+               .objects = std::move(objects)}));
   const MutexLock lock(mutex_);
   ready_ = true;
   trouble_ = absl::OkStatus();

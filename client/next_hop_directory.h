@@ -95,6 +95,8 @@ class NextHopDirectory {
   // Of one generation as a whole. Lives as long as its owner wants.
   struct Snapshot {
     uint64_t generation = 0;
+    // Grows with each change of `objects`, also where generations go back.
+    uint64_t objects_version = 0;
     std::shared_ptr<const NextHopObjects> objects;
   };
 

@@ -97,13 +97,14 @@ TEST_F(NextHopDirectoryTest, ReachesGenerationsThatChangeRoutesAlone) {
   Label(1, "one");
   const auto directory = Follow();
   ASSERT_NE(directory, nullptr);
-  const auto objects = directory->Read().objects;
+  const auto before = directory->Read();
   v1::UpdateRoutesRequest request;
   *request.add_updates() = ToUpdate({*Prefix::Parse("2001:db8::/32"), 1});
   const auto response = TableClient(Channel()).UpdateRoutes(request);
   ASSERT_TRUE(response.ok()) << response.status();
   ASSERT_TRUE(directory->WaitFor(response->generation(), Soon()).ok());
-  EXPECT_EQ(directory->Read().objects, objects);
+  EXPECT_EQ(directory->Read().objects, before.objects);
+  EXPECT_EQ(directory->Read().objects_version, before.objects_version);
   const absl::Status later = directory->WaitFor(
       response->generation() + 1, absl::Now() + absl::Milliseconds(10));
   EXPECT_EQ(later.code(), absl::StatusCode::kDeadlineExceeded);
@@ -133,6 +134,7 @@ TEST_F(NextHopDirectoryTest, IsThatOfAServerThatLostItsTable) {
   Label(2, "two");
   const auto directory = Follow();
   ASSERT_NE(directory, nullptr);
+  const uint64_t version = directory->Read().objects_version;
   Kill();
   Start("none");
   Label(3, "three");
@@ -142,6 +144,7 @@ TEST_F(NextHopDirectoryTest, IsThatOfAServerThatLostItsTable) {
   }
   EXPECT_EQ(LabelOf(*directory, 1), "none");
   EXPECT_EQ(directory->Read().generation, 2U);
+  EXPECT_GT(directory->Read().objects_version, version);
 }
 
 TEST_F(NextHopDirectoryTest, ReadsAGenerationAsAWhole) {

@@ -123,7 +123,10 @@ absl::Status KernelNeighbors::Open() {
 void KernelNeighbors::Run() {
   while (!closing_) {
     for (const Neighbors::Key& key : neighbors_.TakeWanted()) Ask(key);
-    Read(kTurnMilliseconds);
+    // The kernel drops all events until the socket was empty once, and makes no
+    // second list beside one.
+    const bool due = lost_ && !listing_;
+    if (!Read(due ? 0 : kTurnMilliseconds) && due) List();
   }
 }
 
@@ -132,7 +135,9 @@ void KernelNeighbors::List() {
   request.header.nlmsg_len = NLMSG_LENGTH(sizeof(ndmsg));
   request.header.nlmsg_type = RTM_GETNEIGH;
   request.header.nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
+  request.header.nlmsg_seq = ++list_;
   listing_ = send(socket_, &request, request.header.nlmsg_len, 0) >= 0;
+  lost_ = !listing_;
   listed_.clear();
 }
 
@@ -161,8 +166,7 @@ bool KernelNeighbors::Read(int wait_milliseconds) {
   alignas(nlmsghdr) char buffer[1 << 16];
   const ssize_t bytes = recv(socket_, buffer, sizeof(buffer), MSG_DONTWAIT);
   if (bytes < 0) {
-    // Events were lost.
-    if (errno == ENOBUFS) List();
+    lost_ = lost_ || errno == ENOBUFS;
     return errno == ENOBUFS;
   }
   auto left = static_cast<int>(bytes);
@@ -174,8 +178,15 @@ bool KernelNeighbors::Read(int wait_milliseconds) {
 }
 
 void KernelNeighbors::Take(const nlmsghdr& message) {
-  if (message.nlmsg_type == NLMSG_DONE && listing_) {
+  const bool of_list = listing_ && message.nlmsg_seq == list_;
+  if (message.nlmsg_type == NLMSG_ERROR && of_list) {
     listing_ = false;
+    lost_ = true;
+    return;
+  }
+  if (message.nlmsg_type == NLMSG_DONE && of_list) {
+    listing_ = false;
+    if (lost_) return;  // it may lack some
     for (const Neighbors::Key& key : known_) {
       if (listed_.count(key) == 0) {
         neighbors_.Set(key.first, key.second, std::nullopt);

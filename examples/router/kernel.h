@@ -7,6 +7,7 @@
 #define PLANB_EXAMPLES_ROUTER_KERNEL_H_
 
 #include <atomic>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <set>
@@ -43,6 +44,7 @@ class KernelNeighbors {
   void Run();
   // Asks for all; what does not come is gone.
   void List();
+  // False if there was nothing to read.
   bool Read(int wait_milliseconds);
   void Take(const nlmsghdr& message);
   // Lets the kernel send its question to a neighbour, or the next one.
@@ -54,7 +56,9 @@ class KernelNeighbors {
   std::map<int, size_t> port_of_;  // by the number of the interface
   std::vector<int> interface_of_;
   std::set<Neighbors::Key> known_, listed_;
+  uint32_t list_ = 0;  // the number of the last one
   bool listing_ = false;
+  bool lost_ = false;  // events: a list is due
   std::atomic<bool> closing_ = false;
   std::thread thread_;
 };

@@ -11,17 +11,21 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <functional>
+#include <fstream>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "base/testing/server_process.h"
 
 namespace planb::router {
 namespace {
+
+constexpr int kNeighbors = 1000, kChanging = 10, kEvents = 8000, kRounds = 2;
 
 bool Shell(const std::string& command) {
   return std::system(("PATH=$PATH:/usr/sbin:/sbin; " + command).c_str()) == 0;
@@ -32,14 +36,21 @@ TEST(KernelNeighbors, AreFollowedAskedForAndForgotten) {
     GTEST_SKIP() << "network namespaces need root";
   }
   const pid_t peer = fork();
+  ASSERT_GE(peer, 0);
+  const absl::Cleanup end = [peer] {
+    kill(peer, SIGKILL);
+    waitpid(peer, nullptr, 0);
+  };
   if (peer == 0) {
     if (unshare(CLONE_NEWNET) != 0) _exit(1);
     for (;;) pause();
   }
   const std::string there = absl::StrCat("nsenter -t ", peer, " -n ");
   // The namespace of the child may not be there yet.
+  const absl::Time ready = absl::Now() + absl::Seconds(20);
   while (!Shell(absl::StrCat("[ $(readlink /proc/", peer,
                              "/ns/net) != $(readlink /proc/self/ns/net) ]"))) {
+    ASSERT_LT(absl::Now(), ready);
     absl::SleepFor(absl::Milliseconds(5));
   }
   ASSERT_TRUE(Shell(absl::StrCat(
@@ -98,8 +109,53 @@ TEST(KernelNeighbors, AreFollowedAskedForAndForgotten) {
   EXPECT_TRUE(await("192.0.2.2", ""));
   neighbors.Want({0, *Address::Parse("192.0.2.2")});
   EXPECT_TRUE(await("192.0.2.2", "02:00:00:00:00:08"));
-  kill(peer, SIGKILL);
-  waitpid(peer, nullptr, 0);
+}
+
+// More events than the socket holds, while lists run: those that no event is
+// about stay, and the last event counts.
+TEST(KernelNeighbors, AreListedAgainAfterEventsWereLost) {
+  if (unshare(CLONE_NEWNET) != 0) {
+    GTEST_SKIP() << "network namespaces need root";
+  }
+  ASSERT_TRUE(
+      Shell("ip link add r0 type veth peer name h0 && ip link set r0 up"));
+  const auto address = [](int i) {
+    return absl::StrCat("10.0.", i / 256, ".", i % 256);
+  };
+  const auto mac = [](int i) {
+    return absl::StrCat("02:00:00:00:0", i / 10, ":0", i % 10);
+  };
+  const std::string batch = TempPath("neighbors");
+  const auto change = [&](int events, int neighbors) {
+    std::ofstream file(batch);
+    for (int i = 0; i < events; ++i) {
+      file << "neighbour replace " << address(i % neighbors) << " lladdr "
+           << mac(i / neighbors % 100) << " dev r0\n";
+    }
+    file.close();
+    return Shell(absl::StrCat("ip -batch ", batch));
+  };
+  ASSERT_TRUE(change(kNeighbors, kNeighbors));
+  const std::vector<Port> ports = {{.interface = "r0"}};
+  Neighbors neighbors;
+  const auto kernel = KernelNeighbors::Follow(ports, neighbors);
+  ASSERT_TRUE(kernel.ok()) << kernel.status();
+  for (int round = 0; round < kRounds; ++round) {
+    ASSERT_TRUE(change(kEvents, kChanging));
+    const absl::Time deadline = absl::Now() + absl::Seconds(20);
+    int wrong = 0;
+    do {
+      absl::SleepFor(absl::Milliseconds(20));
+      wrong = 0;
+      for (int i = 0; i < kNeighbors; ++i) {
+        const std::string expected =
+            mac(i < kChanging ? (kEvents / kChanging - 1) % 100 : 0);
+        const auto found = neighbors.Find(0, *Address::Parse(address(i)));
+        wrong += found == *ParseMac(expected) ? 0 : 1;
+      }
+    } while (wrong > 0 && absl::Now() < deadline);
+    ASSERT_EQ(wrong, 0) << "in round " << round;
+  }
 }
 
 TEST(KernelNeighbors, AreOfInterfacesThatExist) {

@@ -6,6 +6,7 @@
 #include <rte_errno.h>
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
+#include <rte_ring.h>
 
 #include <algorithm>
 #include <cstring>
@@ -60,6 +61,14 @@ absl::StatusOr<rte_mempool*> MakePool(size_t count) {
     return Failed(absl::StrCat("no pool of ", count, " buffers"), rte_errno);
   }
   return pool;
+}
+
+void FreeRing(rte_ring* ring) {
+  void* packet = nullptr;
+  while (rte_ring_sc_dequeue(ring, &packet) == 0) {
+    rte_pktmbuf_free(static_cast<rte_mbuf*>(packet));
+  }
+  rte_ring_free(ring);
 }
 
 absl::Status StartDevice(uint16_t device, uint16_t rx_queues,

@@ -16,6 +16,7 @@
 #include "examples/router/packet.h"
 
 struct rte_mempool;
+struct rte_ring;
 
 namespace planb::router {
 
@@ -33,6 +34,9 @@ absl::Status StartEnvironment(const EnvironmentOptions& options);
 
 // `count` buffers for frames of 2,048 bytes.
 absl::StatusOr<rte_mempool*> MakePool(size_t count);
+
+// Frees a ring and the packets in it.
+void FreeRing(rte_ring* ring);
 
 // Configures and starts the device with so many queues. Reads MAC address and
 // MTU into `mac` and `mtu`.

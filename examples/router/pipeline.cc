@@ -18,6 +18,8 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "base/monotonic_time.h"
+#include "examples/router/dpdk.h"
 
 namespace planb::router {
 namespace {
@@ -35,6 +37,12 @@ double Seconds() {
 }
 
 uint8_t* Bytes(rte_mbuf* packet) { return rte_pktmbuf_mtod(packet, uint8_t*); }
+
+// Packets that go to one of several rings or queues, by the burst.
+struct Batch {
+  std::array<rte_mbuf*, kMaxBurst> packets;
+  size_t count = 0;
+};
 
 }  // namespace
 
@@ -62,7 +70,18 @@ class Stage {
     rte_pktmbuf_free(packet);
   }
   void DropAll(Verdict why, rte_mbuf** packets, size_t count) {
-    for (size_t i = 0; i < count; ++i) Drop(why, packets[i]);
+    if (count == 0) return;
+    dropped_[static_cast<size_t>(why)].Add(count);
+    rte_pktmbuf_free_bulk(packets, static_cast<unsigned>(count));
+  }
+  // To a later stage.
+  void Pass(Batch& batch, rte_ring* ring) {
+    if (batch.count == 0) return;
+    const size_t taken = rte_ring_sp_enqueue_burst(
+        ring, reinterpret_cast<void**>(batch.packets.data()),
+        static_cast<unsigned>(batch.count), nullptr);
+    DropAll(Verdict::kQueueFull, &batch.packets[taken], batch.count - taken);
+    batch.count = 0;
   }
 
   std::vector<Counter> received_, sent_;
@@ -71,12 +90,6 @@ class Stage {
 };
 
 namespace {
-
-// Packets that go to one of several rings or queues, by the burst.
-struct Batch {
-  std::array<rte_mbuf*, kMaxBurst> packets;
-  size_t count = 0;
-};
 
 class RxStage : public Stage {
  public:
@@ -116,7 +129,9 @@ class RxStage : public Stage {
     for (size_t i = 0; i < count; ++i) Take(port, packets[i]);
     received_[port].Add(count);
     // Full batches would not hold another burst.
-    if (count > 0) Flush();
+    if (count > 0) {
+      for (size_t i = 0; i < to_.size(); ++i) Pass(batches_[i], to_[i]);
+    }
     return count;
   }
 
@@ -145,18 +160,6 @@ class RxStage : public Stage {
     const size_t core = uint64_t{packet.flow_hash} * batches_.size() >> 32;
     Batch& batch = batches_[core];
     batch.packets[batch.count++] = frame;
-  }
-
-  void Flush() {
-    for (size_t i = 0; i < batches_.size(); ++i) {
-      Batch& batch = batches_[i];
-      if (batch.count == 0) continue;
-      const size_t taken = rte_ring_sp_enqueue_burst(
-          to_[i], reinterpret_cast<void**>(batch.packets.data()),
-          static_cast<unsigned>(batch.count), nullptr);
-      DropAll(Verdict::kQueueFull, &batch.packets[taken], batch.count - taken);
-      batch.count = 0;
-    }
   }
 
   const PipelineOptions& options_;
@@ -293,7 +296,7 @@ class LpmStage : public SendingStage {
     if (to_.empty()) {
       SendAll();
     } else {
-      for (size_t i = 0; i < to_.size(); ++i) Pass(i);
+      for (size_t i = 0; i < to_.size(); ++i) Pass(batches_[i], to_[i]);
     }
     return total;
   }
@@ -359,11 +362,9 @@ class LpmStage : public SendingStage {
     return (own_bits_ >> last % 64 & 1) != 0 && own_.contains(To(packet));
   }
 
-  void Forward(const Burst& burst) {
+  void Forward(Burst& burst) {
     if (!burst.answered) {
-      for (size_t i = 0; i < burst.size(); ++i) {
-        Drop(Verdict::kNoAnswer, burst.packets[i]);
-      }
+      DropAll(Verdict::kNoAnswer, burst.packets.data(), burst.size());
       return;
     }
     adjacencies_.Refresh();
@@ -497,17 +498,7 @@ class LpmStage : public SendingStage {
     const size_t core = packet->port % to_.size();
     Batch& batch = batches_[core];
     batch.packets[batch.count++] = packet;
-    if (batch.count == kMaxBurst) Pass(core);
-  }
-
-  void Pass(size_t core) {
-    Batch& batch = batches_[core];
-    if (batch.count == 0) return;
-    const size_t taken = rte_ring_sp_enqueue_burst(
-        to_[core], reinterpret_cast<void**>(batch.packets.data()),
-        static_cast<unsigned>(batch.count), nullptr);
-    DropAll(Verdict::kQueueFull, &batch.packets[taken], batch.count - taken);
-    batch.count = 0;
+    if (batch.count == kMaxBurst) Pass(batch, to_[core]);
   }
 
   struct Held {
@@ -659,12 +650,7 @@ Pipeline::~Pipeline() {
   Stop(absl::ZeroDuration());
   stages_.clear();
   for (rte_ring* const ring : rings_) {
-    if (ring == nullptr) continue;
-    void* packet = nullptr;
-    while (rte_ring_sc_dequeue(ring, &packet) == 0) {
-      rte_pktmbuf_free(static_cast<rte_mbuf*>(packet));
-    }
-    rte_ring_free(ring);
+    if (ring != nullptr) FreeRing(ring);
   }
 }
 
@@ -708,9 +694,9 @@ void Pipeline::Run(int core, const std::vector<Stage*>& stages) {
 
 void Pipeline::Stop(absl::Duration drain) {
   receiving_ = false;
-  const absl::Time deadline = absl::Now() + drain;
+  const absl::Time deadline = MonotonicNow() + drain;
   // A burst that RX is taking is counted once it says that it takes no more.
-  while (!threads_.empty() && absl::Now() < deadline &&
+  while (!threads_.empty() && MonotonicNow() < deadline &&
          (quiet_ < options_.rx.size() || counts().held() > 0)) {
     absl::SleepFor(absl::Milliseconds(1));
   }

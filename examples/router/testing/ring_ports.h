@@ -67,13 +67,7 @@ class RingPorts {
       rte_eth_dev_close(port.device);
     }
     for (const auto& rings : rings_) {
-      for (rte_ring* const ring : rings) {
-        void* packet = nullptr;
-        while (rte_ring_dequeue(ring, &packet) == 0) {
-          rte_pktmbuf_free(static_cast<rte_mbuf*>(packet));
-        }
-        rte_ring_free(ring);
-      }
+      for (rte_ring* const ring : rings) FreeRing(ring);
     }
   }
 

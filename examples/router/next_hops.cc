@@ -19,16 +19,14 @@ std::optional<Mac> Neighbors::Find(size_t port, const Address& address) const {
 void Neighbors::Set(size_t port, const Address& address,
                     std::optional<Mac> mac) {
   const MutexLock lock(mutex_);
-  const Key key(port, address);
-  const auto old = newest_.find(key);
-  const bool known = old != newest_.end();
-  if (known == mac.has_value() && (!known || old->second == *mac)) return;
+  if (Find(port, address) == mac) return;
+  auto map = std::make_unique<Map>(*map_.Read());
   if (mac.has_value()) {
-    newest_.insert_or_assign(key, *mac);
+    map->insert_or_assign(Key(port, address), *mac);
   } else {
-    newest_.erase(key);
+    map->erase(Key(port, address));
   }
-  map_.Publish(std::make_unique<Map>(newest_));
+  map_.Publish(std::move(map));
   ++version_;
 }
 

@@ -66,8 +66,7 @@ class Neighbors {
  private:
   mutable Mutex mutex_;
   mutable std::vector<Key> wanted_ ABSL_GUARDED_BY(mutex_);
-  Map newest_ ABSL_GUARDED_BY(mutex_);
-  Published<Map> map_;
+  Published<Map> map_;  // written with mutex_ held
   std::atomic<uint64_t> version_ = 0;
 };
 

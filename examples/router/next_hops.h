@@ -89,6 +89,7 @@ struct Adjacency {
   };
   NextHopId id = kNoRoute;
   State state = State::kUnknown;
+  bool used = false;  // since it was resolved: the caller's
   Mac mac = {};
   uint32_t port = 0;  // an index
   Address gateway = {};
@@ -111,7 +112,7 @@ class Adjacencies {
   // Call after the lookups of a burst and before its adjacencies.
   void Refresh() { version_ = 1 + objects_.version() + neighbors_.version(); }
 
-  const Adjacency& Of(NextHopId id) {
+  Adjacency& Of(NextHopId id) {
     Adjacency& entry = cache_[id * 0x9e3779b1U >> (32 - kBits)];
     if (entry.id != id || entry.version != version_) Resolve(id, entry);
     return entry;

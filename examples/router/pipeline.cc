@@ -11,10 +11,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <optional>
 #include <system_error>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -30,6 +32,8 @@ constexpr size_t kIdleTurns = 1000;
 // What RX knows of a packet and LPM needs, in the buffer's own fields: the flow
 // hash in hash.rss, the port's index in port, this in packet_type.
 constexpr uint32_t kIsIpv6 = 1, kIsExpired = 2;
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
 
 double Seconds() {
   return static_cast<double>(rte_get_timer_cycles()) /
@@ -259,7 +263,7 @@ class LpmStage : public SendingStage {
   }
 
   ~LpmStage() override {
-    for (const Held& held : held_) {
+    for (const auto& [key, held] : held_) {
       for (const auto& [packet, counter] : held.packets) {
         rte_pktmbuf_free(packet);
       }
@@ -307,6 +311,13 @@ class LpmStage : public SendingStage {
   }
 
  private:
+  // Packets that wait for a neighbour.
+  struct Held {
+    double until = 0;
+    std::vector<std::pair<rte_mbuf*, Counter*>> packets = {};
+  };
+  using AllHeld = absl::flat_hash_map<Neighbors::Key, Held>;
+
   // Takes a burst from the rings, in turns.
   size_t Fill(Burst& burst) {
     rte_mbuf* packets[kMaxBurst];
@@ -379,7 +390,7 @@ class LpmStage : public SendingStage {
     if (IsOwn(packet)) return Verdict::kLocal;
     if (next_hop == kNoRoute) return Verdict::kNoRoute;
     if (next_hop == kUndecided) return Verdict::kNoAnswer;
-    const Adjacency& adjacency = adjacencies_.Of(next_hop);
+    Adjacency& adjacency = adjacencies_.Of(next_hop);
     if (adjacency.state == Adjacency::State::kUnknown) {
       return Verdict::kUnknownObject;
     }
@@ -387,7 +398,11 @@ class LpmStage : public SendingStage {
       too_big_mtu_ = options_.ports[adjacency.port].mtu;
       return Verdict::kTooBig;
     }
-    if (adjacency.state == Adjacency::State::kReady && held_.empty()) {
+    if (adjacency.state == Adjacency::State::kReady) {
+      // Those that waited leave before the first.
+      if (!std::exchange(adjacency.used, true)) {
+        Release({adjacency.port, adjacency.gateway}, adjacency.mac);
+      }
       Leave(packet, adjacency.port, adjacency.mac, *adjacency.packets);
       return Verdict::kForward;
     }
@@ -397,7 +412,7 @@ class LpmStage : public SendingStage {
                                  : adjacency.gateway);
     const auto mac = neighbors_.Find(key.first, key.second);
     if (!mac.has_value()) return Hold(key, packet, *adjacency.packets);
-    Release(key, *mac);  // those before it leave before it
+    Release(key, *mac);
     Leave(packet, adjacency.port, *mac, *adjacency.packets);
     return Verdict::kForward;
   }
@@ -411,46 +426,59 @@ class LpmStage : public SendingStage {
 
   // Keeps a packet until its neighbour is found. kForward: it is taken care of.
   Verdict Hold(const Neighbors::Key& key, rte_mbuf* packet, Counter& counter) {
-    auto held = std::find_if(held_.begin(), held_.end(),
-                             [&](const Held& h) { return h.key == key; });
     if (options_.hold_neighbor == 0) return Verdict::kUnresolved;
-    if (held == held_.end() && held_total_ < options_.hold_total) {
-      held = held_.insert(held, {.key = key, .since = Seconds()});
-      neighbors_.Want(key);
+    if (held_total_ < options_.hold_total) {
+      const auto [held, first] = held_.try_emplace(key);
+      if (first) {
+        held->second.until = Seconds() + options_.hold_seconds;
+        next_end_ = std::min(next_end_, held->second.until);
+        neighbors_.Want(key);
+      }
+      auto& packets = held->second.packets;
+      if (packets.size() < options_.hold_neighbor) {
+        packets.emplace_back(packet, &counter);
+        ++held_total_;
+        return Verdict::kForward;
+      }
     }
-    if (held == held_.end() || held_total_ == options_.hold_total ||
-        held->packets.size() == options_.hold_neighbor) {
-      Drop(Verdict::kUnresolved, packet);  // it may yet be found: no error
-    } else {
-      held->packets.emplace_back(packet, &counter);
-      ++held_total_;
-    }
+    Drop(Verdict::kUnresolved, packet);  // it may yet be found: no error
     return Verdict::kForward;
   }
 
   void Release(const Neighbors::Key& key, const Mac& mac) {
-    for (auto held = held_.begin(); held != held_.end(); ++held) {
-      if (held->key != key) continue;
-      for (const auto& [packet, counter] : held->packets) {
-        Leave(packet, key.first, mac, *counter);
-      }
-      Forget(held);
-      return;
+    const auto held = held_.find(key);
+    if (held != held_.end()) Release(held, mac);
+  }
+  void Release(AllHeld::iterator held, const Mac& mac) {
+    for (const auto& [packet, counter] : held->second.packets) {
+      Leave(packet, held->first.first, mac, *counter);
     }
+    Forget(held);
+  }
+  void Forget(AllHeld::iterator held) {
+    held_total_ -= held->second.packets.size();
+    held_.erase(held);
   }
 
   void CheckHeld() {
     const double now = Seconds();
-    for (size_t i = held_.size(); i-- > 0;) {
-      const auto held = held_.begin() + static_cast<ptrdiff_t>(i);
-      const Neighbors::Key key = held->key;
-      if (const auto mac = neighbors_.Find(key.first, key.second)) {
-        Release(key, *mac);
-      } else if (now - held->since > options_.hold_seconds) {
-        for (const auto& [packet, counter] : held->packets) {
+    const uint64_t version = neighbors_.version();
+    const bool changed = std::exchange(held_version_, version) != version;
+    if (!changed && now <= next_end_) return;
+    next_end_ = kNever;
+    for (auto next = held_.begin(); next != held_.end();) {
+      const auto held = next++;
+      const auto& [port, address] = held->first;
+      const auto mac = changed ? neighbors_.Find(port, address) : std::nullopt;
+      if (mac.has_value()) {
+        Release(held, *mac);
+      } else if (now > held->second.until) {
+        for (const auto& [packet, counter] : held->second.packets) {
           Answer(Verdict::kUnresolved, packet);
         }
         Forget(held);
+      } else {
+        next_end_ = std::min(next_end_, held->second.until);
       }
     }
   }
@@ -501,21 +529,14 @@ class LpmStage : public SendingStage {
     if (batch.count == kMaxBurst) Pass(batch, to_[core]);
   }
 
-  struct Held {
-    Neighbors::Key key;
-    double since = 0;
-    std::vector<std::pair<rte_mbuf*, Counter*>> packets = {};
-  };
-  void Forget(std::vector<Held>::iterator held) {
-    held_total_ -= held->packets.size();
-    held_.erase(held);
-  }
-
   const std::vector<rte_ring*> from_;
   const std::vector<rte_ring*> to_;
   size_t next_ring_ = 0;
-  std::vector<Held> held_;
+  AllHeld held_;
   size_t held_total_ = 0;
+  // Of neighbours, when those of held packets were looked for.
+  uint64_t held_version_ = 0;
+  double next_end_ = kNever;  // of the wait of any
   std::vector<Batch> batches_;
   const std::unique_ptr<Lookups> lookups_;
   Adjacencies adjacencies_;

@@ -10,8 +10,11 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <utility>
 
 #include "client/local_table.h"
+#include "client/next_hop_directory.h"
 #include "examples/router/next_hops.h"
 #include "lpm/prefix.h"
 
@@ -100,18 +103,40 @@ inline MakeLookups ConstantLookups(NextHopId next_hop) {
   });
 }
 
+inline std::optional<NextHop> FindIn(const client::NextHopObjects& objects,
+                                     NextHopId id) {
+  const NextHop* const found = objects.FindNextHop(id);
+  return found == nullptr ? std::nullopt : std::optional(*found);
+}
+
+// Of such a table: an object is there before a lookup can answer with it.
 class LocalObjects : public Objects {
  public:
   explicit LocalObjects(const client::LocalRoutes& routes) : routes_(routes) {}
   std::optional<NextHop> Find(NextHopId id) const override {
-    const auto objects = routes_.objects();
-    const NextHop* const found = objects->FindNextHop(id);
-    return found == nullptr ? std::nullopt : std::optional(*found);
+    return FindIn(*routes_.objects(), id);
   }
   uint64_t version() const override { return routes_.objects_version(); }
 
  private:
   const client::LocalRoutes& routes_;
+};
+
+// Of a server's table, which changes here soon after it does there.
+class FollowedObjects : public Objects {
+ public:
+  explicit FollowedObjects(
+      std::unique_ptr<const client::NextHopDirectory> directory)
+      : directory_(std::move(directory)) {}
+  std::optional<NextHop> Find(NextHopId id) const override {
+    return FindIn(*directory_->Read().objects, id);
+  }
+  uint64_t version() const override {
+    return directory_->Read().objects_version;
+  }
+
+ private:
+  const std::unique_ptr<const client::NextHopDirectory> directory_;
 };
 
 }  // namespace planb::router

@@ -152,7 +152,6 @@ absl::Status Measure() {
   neighbors.Set(0, Around::Gateway(), kStation);
 
   client::LocalRoutes local;
-  std::unique_ptr<ServerObjects> server;
   std::map<std::string, std::unique_ptr<const Baseline>> rivals;
   std::vector<std::pair<std::string, MakeLookups>> fibs;
   for (const std::string& name : absl::GetFlag(FLAGS_fibs)) {
@@ -166,13 +165,11 @@ absl::Status Measure() {
       const std::string target = absl::GetFlag(FLAGS_server);
       status = Load(table->routes, target);
       if (!status.ok()) return status;
-      server =
-          std::make_unique<ServerObjects>(*client::MakeChannel(target), "");
-      fibs.emplace_back(name,
-                        RpcLookups(*client::ChannelsTo(target),
-                                   {.in_flight = absl::GetFlag(FLAGS_in_flight),
-                                    .patience = absl::Seconds(10)},
-                                   *server));
+      auto lookups = RpcLookups(*client::ChannelsTo(target),
+                                {.in_flight = absl::GetFlag(FLAGS_in_flight),
+                                 .patience = absl::Seconds(10)});
+      if (!lookups.ok()) return lookups.status();
+      fibs.emplace_back(name, *std::move(lookups));
     } else {
       auto rival = BuildRival(name, table->routes);
       if (!rival.ok()) return rival.status();

@@ -41,7 +41,7 @@ class Objects {
  public:
   virtual ~Objects() = default;
   virtual std::optional<NextHop> Find(NextHopId id) const = 0;
-  // Grows with a change of any object, before a lookup can answer with it.
+  // Grows with a change of any object.
   virtual uint64_t version() const = 0;
 };
 

@@ -17,7 +17,6 @@
 #include "absl/flags/parse.h"
 #include "absl/flags/usage.h"
 #include "absl/status/status.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
@@ -27,6 +26,7 @@
 #include "base/process_setup.h"
 #include "client/channel.h"
 #include "client/local_table.h"
+#include "client/next_hop_directory.h"
 #include "examples/router/dpdk.h"
 #include "examples/router/fib.h"
 #include "examples/router/kernel.h"
@@ -145,39 +145,43 @@ struct Table {
 
 absl::StatusOr<Table> OpenTable() {
   const std::string fib = absl::GetFlag(FLAGS_fib);
-  const auto channel = client::MakeChannel(absl::GetFlag(FLAGS_server));
+  const std::string server = absl::GetFlag(FLAGS_server);
+  const std::string name = absl::GetFlag(FLAGS_table);
+  const auto channel = client::MakeChannel(server);
   if (!channel.ok()) return channel.status();
   Table table;
-  if (fib == "rpc") {
-    auto open = client::ChannelsTo(absl::GetFlag(FLAGS_server));
-    if (!open.ok()) return open.status();
-    const RpcOptions options = {.table = absl::GetFlag(FLAGS_table),
-                                .in_flight = absl::GetFlag(FLAGS_in_flight),
-                                .grace = absl::GetFlag(FLAGS_grace)};
-    auto objects = std::make_unique<ServerObjects>(*channel, options.table);
-    table.capacity = options.in_flight;
-    table.lookups = RpcLookups(*std::move(open), options, *objects);
-    table.objects = std::move(objects);
+  if (fib == "local") {
+    auto local = client::LocalTable::Follow(*channel, {.table = name});
+    if (!local.ok()) return local.status();
+    table.local = *std::move(local);
+    table.objects = std::make_unique<LocalObjects>(table.local->routes());
+    table.lookups = LocalLookups(table.local->routes());
     return table;
   }
-  NextHopId constant = kNoRoute;
-  if (absl::StartsWith(fib, "constant:")) {
-    const auto id = ParseNextHopId(absl::StripPrefix(fib, "constant:"));
+  absl::string_view constant = fib;
+  if (fib == "rpc") {
+    auto open = client::ChannelsTo(server);
+    if (!open.ok()) return open.status();
+    table.capacity = absl::GetFlag(FLAGS_in_flight);
+    auto lookups =
+        RpcLookups(*std::move(open), {.table = name,
+                                      .in_flight = table.capacity,
+                                      .grace = absl::GetFlag(FLAGS_grace)});
+    if (!lookups.ok()) return lookups.status();
+    table.lookups = *std::move(lookups);
+  } else if (absl::ConsumePrefix(&constant, "constant:")) {
+    const auto id = ParseNextHopId(constant);
     if (!id.has_value()) {
       return absl::InvalidArgumentError(absl::StrCat(fib, ": no next hop"));
     }
-    constant = *id;
-  } else if (fib != "local") {
+    table.lookups = ConstantLookups(*id);
+  } else {
     return absl::InvalidArgumentError(
         absl::StrCat("--fib=", fib, ": not local, rpc or constant:ID"));
   }
-  auto local = client::LocalTable::Follow(
-      *channel, {.table = absl::GetFlag(FLAGS_table)});
-  if (!local.ok()) return local.status();
-  table.local = *std::move(local);
-  table.objects = std::make_unique<LocalObjects>(table.local->routes());
-  table.lookups = constant == kNoRoute ? LocalLookups(table.local->routes())
-                                       : ConstantLookups(constant);
+  auto directory = client::NextHopDirectory::Follow(*channel, {.table = name});
+  if (!directory.ok()) return directory.status();
+  table.objects = std::make_unique<FollowedObjects>(*std::move(directory));
   return table;
 }
 

@@ -10,15 +10,12 @@
 #include <utility>
 #include <vector>
 
-#include "absl/time/clock.h"
+#include "absl/status/status.h"
 #include "base/monotonic_time.h"
 #include "client/batch_lookup.h"
 
 namespace planb::router {
 namespace {
-
-constexpr absl::Duration kListInterval = absl::Milliseconds(20);
-constexpr absl::Duration kListTimeout = absl::Seconds(5);
 
 // The last answers of a core: the newest of each place, found by the hash of
 // the flow, so that a flow keeps its member of a group.
@@ -31,7 +28,6 @@ class LastAnswers {
       Entry& entry = Of(burst, i);
       entry.key = KeyOf(burst, i);
       entry.next_hop = burst.next_hops[i];
-      entry.known = true;
     }
   }
 
@@ -39,7 +35,7 @@ class LastAnswers {
   void Answer(Burst& burst) const {
     for (size_t i = 0; i < burst.size(); ++i) {
       const Entry& entry = const_cast<LastAnswers*>(this)->Of(burst, i);
-      const bool same = entry.known && entry.key == KeyOf(burst, i);
+      const bool same = entry.key == KeyOf(burst, i);
       burst.next_hops[i] = same ? entry.next_hop : kUndecided;
     }
   }
@@ -49,8 +45,7 @@ class LastAnswers {
   using Key = std::array<uint8_t, 20>;  // destination, hash of the flow
   struct Entry {
     Key key = {};
-    NextHopId next_hop = kNoRoute;
-    bool known = false;
+    NextHopId next_hop = kUndecided;
   };
 
   static Key KeyOf(const Burst& burst, size_t i) {
@@ -73,10 +68,8 @@ class LastAnswers {
 
 class RpcBursts : public Lookups {
  public:
-  RpcBursts(client::OpenChannel open, RpcOptions options,
-            ServerObjects& objects)
+  RpcBursts(client::OpenChannel open, RpcOptions options)
       : options_(std::move(options)),
-        objects_(objects),
         lookup_(std::move(open), {.max_in_flight = options_.in_flight,
                                   .backoff = {.max = absl::Milliseconds(100)},
                                   .give_up_after = absl::InfiniteDuration()}) {}
@@ -151,7 +144,6 @@ class RpcBursts : public Lookups {
       std::copy(result_.next_hops.begin(), result_.next_hops.end(),
                 burst.next_hops.begin());
       last_answers_.Keep(burst);
-      objects_.Saw(result_.generation);
       return;
     }
   }
@@ -178,7 +170,6 @@ class RpcBursts : public Lookups {
   }
 
   const RpcOptions options_;
-  ServerObjects& objects_;
   client::BatchLookup lookup_;
   client::BatchResult result_;
   LastAnswers last_answers_;
@@ -192,51 +183,13 @@ class RpcBursts : public Lookups {
 
 }  // namespace
 
-ServerObjects::ServerObjects(std::shared_ptr<grpc::Channel> channel,
-                             std::string table)
-    : server_(std::move(channel)),
-      table_(std::move(table)),
-      lister_([this] { Run(); }) {}
-
-ServerObjects::~ServerObjects() {
-  closing_ = true;
-  lister_.join();
-}
-
-std::optional<NextHop> ServerObjects::Find(NextHopId id) const {
-  const MutexLock lock(mutex_);
-  const auto found = next_hops_.find(id);
-  if (found != next_hops_.end()) return found->second;
-  missed_.store(true, std::memory_order_relaxed);
-  return std::nullopt;
-}
-
-void ServerObjects::Run() {
-  uint64_t listed = 0;
-  for (; !closing_; absl::SleepFor(kListInterval)) {
-    const uint64_t seen = seen_.load(std::memory_order_relaxed);
-    if (!missed_.load() && seen == listed) continue;
-    missed_ = false;
-    const auto list =
-        server_.ListNextHops(table_, Deadline::After(kListTimeout));
-    if (!list.ok()) {
-      missed_ = true;
-      continue;
-    }
-    listed = seen;
-    absl::flat_hash_map<NextHopId, NextHop> next_hops;
-    for (const NextHop& hop : list->next_hops) next_hops.emplace(hop.id, hop);
-    const MutexLock lock(mutex_);
-    if (next_hops == next_hops_) continue;
-    next_hops_ = std::move(next_hops);
-    ++version_;
+absl::StatusOr<MakeLookups> RpcLookups(client::OpenChannel open,
+                                       RpcOptions options) {
+  if (options.in_flight == 0) {
+    return absl::InvalidArgumentError("with no burst in flight none is asked");
   }
-}
-
-MakeLookups RpcLookups(client::OpenChannel open, RpcOptions options,
-                       ServerObjects& objects) {
-  return [open = std::move(open), options = std::move(options), &objects] {
-    return std::make_unique<RpcBursts>(open, options, objects);
+  return [open = std::move(open), options = std::move(options)] {
+    return std::make_unique<RpcBursts>(open, options);
   };
 }
 

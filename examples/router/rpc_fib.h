@@ -6,22 +6,13 @@
 #ifndef PLANB_EXAMPLES_ROUTER_RPC_FIB_H_
 #define PLANB_EXAMPLES_ROUTER_RPC_FIB_H_
 
-#include <atomic>
 #include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <optional>
 #include <string>
-#include <thread>
 
-#include "absl/base/thread_annotations.h"
-#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "base/mutex.h"
 #include "client/channel.h"
-#include "client/table_client.h"
 #include "examples/router/fib.h"
-#include "examples/router/next_hops.h"
 
 namespace planb::router {
 
@@ -37,41 +28,9 @@ struct RpcOptions {
   absl::Duration grace = absl::Seconds(10);
 };
 
-// The objects of the server's table: listed when answers come from another
-// generation, or ask for an object that the last list does not have. Starts a
-// thread.
-class ServerObjects : public Objects {
- public:
-  ServerObjects(std::shared_ptr<grpc::Channel> channel, std::string table);
-  ~ServerObjects() override;
-
-  std::optional<NextHop> Find(NextHopId id) const override
-      ABSL_LOCKS_EXCLUDED(mutex_);
-  uint64_t version() const override {
-    return version_.load(std::memory_order_acquire);
-  }
-  // Answers are from this generation.
-  void Saw(uint64_t generation) {
-    seen_.store(generation, std::memory_order_relaxed);
-  }
-
- private:
-  void Run();
-
-  const client::TableClient server_;
-  const std::string table_;
-  std::atomic<uint64_t> seen_ = 0;
-  std::atomic<uint64_t> version_ = 0;
-  mutable std::atomic<bool> missed_ = true;
-  std::atomic<bool> closing_ = false;
-  mutable Mutex mutex_;
-  absl::flat_hash_map<NextHopId, NextHop> next_hops_ ABSL_GUARDED_BY(mutex_);
-  std::thread lister_;  // uses the members above
-};
-
-// `objects` must outlive the lookups.
-MakeLookups RpcLookups(client::OpenChannel open, RpcOptions options,
-                       ServerObjects& objects);
+// Errors: INVALID_ARGUMENT without a burst in flight.
+absl::StatusOr<MakeLookups> RpcLookups(client::OpenChannel open,
+                                       RpcOptions options);
 
 }  // namespace planb::router
 

@@ -5,29 +5,29 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
-#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "base/testing/server_process.h"
+#include "base/monotonic_time.h"
 #include "client/channel.h"
+#include "client/next_hop_directory.h"
 #include "client/table_client.h"
+#include "client/testing/real_server_fixture.h"
 
 namespace planb::router {
 namespace {
 
-class RpcFib : public testing::Test {
+class RpcFib : public client::testing::RealServerFixture {
  protected:
   void SetUp() override { StartServer(); }
 
   // 2001:db8:I::/48 and 10.I.0.0/16 have the next hop I + `first`.
   void StartServer(NextHopId first = 1) {
-    server_ = std::make_unique<ServerProcess>(std::vector<std::string>{
-        "--listen=" + target_, "--store=none", "--metrics_address="});
-    ASSERT_TRUE(server_->AwaitServing()) << server_->Log();
+    Start("none");
+    ASSERT_FALSE(HasFatalFailure());
     v1::UpdateRoutesRequest request;
     request.set_ack(v1::ACK_VISIBLE);
     for (NextHopId i = 0; i < kPlaces; ++i) {
@@ -42,8 +42,7 @@ class RpcFib : public testing::Test {
         client::ToProto(NextHop{.id = first,
                                 .gateway = *Address::Parse("2001:db8::1"),
                                 .interface = "eth0"});
-    const auto updated = client::TableClient(*client::MakeChannel(target_))
-                             .UpdateRoutes(request);
+    const auto updated = client::TableClient(Channel()).UpdateRoutes(request);
     ASSERT_TRUE(updated.ok()) << updated.status();
   }
 
@@ -83,15 +82,10 @@ class RpcFib : public testing::Test {
   }
 
   std::unique_ptr<Lookups> Open(RpcOptions options) {
-    objects_ =
-        std::make_unique<ServerObjects>(*client::MakeChannel(target_), "");
-    return RpcLookups(*client::ChannelsTo(target_), options, *objects_)();
+    return (*RpcLookups(*client::ChannelsTo(target_), options))();
   }
 
   static constexpr NextHopId kPlaces = 100;
-  const std::string target_ = absl::StrCat("unix://", TempPath("router.sock"));
-  std::unique_ptr<ServerProcess> server_;
-  std::unique_ptr<ServerObjects> objects_;
 };
 
 TEST_F(RpcFib, AnswersBurstsInOrderWithSeveralInFlight) {
@@ -124,8 +118,7 @@ TEST_F(RpcFib, GoesOnWithTheLastAnswersAndThenWithNone) {
   };
   ASSERT_TRUE(ask(0, 50));
   Expect(burst, 0, 1);
-  server_->Kill(SIGKILL);
-  server_->Wait();
+  Kill();
   // Two wait while the server dies; others come later.
   Fill(burst, 0, 50, 2);
   Fill(other, 0, 49, 2);
@@ -157,32 +150,40 @@ TEST_F(RpcFib, GoesOnWithTheLastAnswersAndThenWithNone) {
   }
 }
 
-TEST_F(RpcFib, ListsObjectsAnewWhenAnAnswerIsNewer) {
-  const auto lookups = Open({});
-  const auto await = [&](NextHopId id, const std::string& interface) {
-    const absl::Time deadline = absl::Now() + absl::Seconds(20);
-    while (absl::Now() < deadline) {
-      const auto found = objects_->Find(id);
-      if (found.has_value() && found->interface == interface) return true;
-      absl::SleepFor(absl::Milliseconds(5));
-    }
-    return false;
+TEST_F(RpcFib, RefusesToHaveNoBurstInFlight) {
+  EXPECT_EQ(RpcLookups(*client::ChannelsTo(target_), {.in_flight = 0})
+                .status()
+                .code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(RpcFib, FollowsObjects) {
+  auto follow = client::NextHopDirectory::Follow(Channel());
+  ASSERT_TRUE(follow.ok()) << follow.status();
+  const client::NextHopDirectory& directory = **follow;
+  const FollowedObjects objects(*std::move(follow));
+  const auto update = [&](const v1::UpdateRoutesRequest& request) {
+    const auto updated = client::TableClient(Channel()).UpdateRoutes(request);
+    ASSERT_TRUE(updated.ok()) << updated.status();
+    ASSERT_TRUE(
+        directory
+            .WaitFor(updated->generation(), Deadline::After(absl::Seconds(20)))
+            .ok());
   };
-  EXPECT_TRUE(await(1, "eth0"));
-  const uint64_t version = objects_->version();
-  v1::UpdateRoutesRequest request;
-  request.set_ack(v1::ACK_VISIBLE);
-  *request.add_next_hops() =
+  const uint64_t version = objects.version();
+  EXPECT_EQ(objects.Find(1).value_or(NextHop()).interface, "eth0");
+  EXPECT_EQ(objects.Find(2), std::nullopt);
+  v1::UpdateRoutesRequest routes;
+  *routes.add_updates() =
+      client::ToUpdate({*Prefix::Parse("2001:db8:ffff::/48"), 7});
+  update(routes);
+  EXPECT_EQ(objects.version(), version);
+  v1::UpdateRoutesRequest next_hops;
+  *next_hops.add_next_hops() =
       client::ToProto(NextHop{.id = 1, .interface = "eth1"});
-  const auto updated =
-      client::TableClient(*client::MakeChannel(target_)).UpdateRoutes(request);
-  ASSERT_TRUE(updated.ok()) << updated.status();
-  Burst burst;
-  Fill(burst, 0, 1, 0);
-  lookups->Start(burst);
-  ASSERT_EQ(Await(*lookups), &burst);
-  EXPECT_TRUE(await(1, "eth1"));
-  EXPECT_GT(objects_->version(), version);
+  update(next_hops);
+  EXPECT_GT(objects.version(), version);
+  EXPECT_EQ(objects.Find(1).value_or(NextHop()).interface, "eth1");
 }
 
 }  // namespace

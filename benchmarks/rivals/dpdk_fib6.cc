@@ -4,13 +4,13 @@
 #include <rte_eal.h>
 #include <rte_errno.h>
 #include <rte_fib6.h>
+#include <rte_lcore.h>
 #include <rte_lpm6.h>
 #include <rte_memory.h>
 #include <sched.h>
 
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -35,6 +35,8 @@ constexpr NextHopId kMaxNextHop = (NextHopId{1} << 31) - 1;
 // undone. Returns false if DPDK refuses.
 bool SetUpDpdk() {
   static const bool done = [] {
+    // A program that forwards has done it already; its flags allow vectors.
+    if (rte_lcore_count() > 0) return true;
     cpu_set_t before;
     CPU_ZERO(&before);
     sched_getaffinity(0, sizeof(before), &before);
@@ -55,8 +57,7 @@ bool SetUpDpdk() {
     for (std::string& argument : arguments) argv.push_back(argument.data());
     const int status = rte_eal_init(static_cast<int>(argv.size()), argv.data());
     sched_setaffinity(0, sizeof(before), &before);
-    // A program that forwards has set it up already.
-    return status >= 0 || rte_errno == EALREADY;
+    return status >= 0;
   }();
   return done;
 }

@@ -41,6 +41,9 @@ absl::Status StartEnvironment(const EnvironmentOptions& options) {
     arguments.push_back("--no-shconf");
     arguments.push_back(absl::StrCat("-m", options.megabytes));
   }
+  if (options.widest_vectors) {
+    arguments.push_back("--force-max-simd-bitwidth=512");
+  }
   for (const std::string& device : options.devices) {
     arguments.push_back(absl::StrCat("--vdev=", device));
   }

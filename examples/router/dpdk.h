@@ -24,6 +24,8 @@ struct EnvironmentOptions {
   // Without: memory of the process, of `megabytes` at most.
   bool huge_pages = false;
   int megabytes = 512;
+  // Whether DPDK's libraries may use vectors of 512 bits: rte_fib6 does.
+  bool widest_vectors = false;
   // As EAL's --vdev, such as "net_af_packet0,iface=eth0".
   std::vector<std::string> devices = {};
 };

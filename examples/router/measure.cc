@@ -24,7 +24,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/cpu_list.h"
+#include "base/monotonic_time.h"
 #include "benchmarks/engine/inputs.h"
+#include "benchmarks/engine/machine.h"
 #include "benchmarks/rivals/rivals.h"
 #include "client/channel.h"
 #include "client/whole_table.h"
@@ -112,6 +114,15 @@ absl::Status Load(absl::Span<const Route> routes, const std::string& server) {
 }
 
 absl::Status Measure() {
+  const auto rx = ParseCpuList(absl::GetFlag(FLAGS_rx));
+  const auto lpm = ParseCpuList(absl::GetFlag(FLAGS_lpm));
+  if (!rx.ok() || !lpm.ok()) return rx.ok() ? lpm.status() : rx.status();
+  absl::Status status = CheckCpus(*rx);
+  status.Update(CheckCpus(*lpm));
+  if (!status.ok()) return status;
+  if (absl::GetFlag(FLAGS_repeats) == 0) {
+    return absl::InvalidArgumentError("--repeats=0 measures nothing");
+  }
   const auto table = MakeTable(absl::GetFlag(FLAGS_table));
   if (!table.ok()) return table.status();
   const auto kind = ParseTraceKind(absl::GetFlag(FLAGS_trace));
@@ -119,15 +130,12 @@ absl::Status Measure() {
   const auto trace =
       MakeTrace(*kind, Family::kIpv6, table->routes, kTraceAddresses);
   if (!trace.ok()) return trace.status();
-  const auto rx = ParseCpuList(absl::GetFlag(FLAGS_rx));
-  const auto lpm = ParseCpuList(absl::GetFlag(FLAGS_lpm));
-  if (!rx.ok() || !lpm.ok()) return rx.ok() ? lpm.status() : rx.status();
   PipelineOptions options = {.rx = *rx,
                              .lpm = *lpm,
                              .fused = true,
                              .burst = absl::GetFlag(FLAGS_burst)};
 
-  absl::Status status = StartEnvironment({.megabytes = 6144});
+  status = StartEnvironment({.megabytes = 6144, .widest_vectors = true});
   if (!status.ok()) return status;
   const auto pool = MakePool(4095);
   if (!pool.ok()) return pool.status();
@@ -202,11 +210,11 @@ absl::Status Measure() {
       if (!status.ok()) return status;
       absl::SleepFor(absl::GetFlag(FLAGS_time) / 5);  // caches fill
       const uint64_t before = (*pipeline)->counts().sent();
-      const absl::Time begin = absl::Now();
+      const SteadyInstant begin = SteadyNow();
       absl::SleepFor(absl::GetFlag(FLAGS_time));
       const uint64_t sent = (*pipeline)->counts().sent() - before;
       rates[name].push_back(static_cast<double>(sent) /
-                            absl::ToDoubleMicroseconds(absl::Now() - begin));
+                            absl::ToDoubleMicroseconds(ElapsedSince(begin)));
       (*pipeline)->Stop(absl::Seconds(1));
       const Counts counts = (*pipeline)->counts();
       if (counts.sent() != counts.received()) {
@@ -217,14 +225,14 @@ absl::Status Measure() {
   }
   std::printf("table,routes,trace,burst,rx,lpm,fib,mpps,least,most,ns\n");
   for (auto& [name, lookups] : fibs) {
-    std::vector<double>& all = rates[name];
-    std::sort(all.begin(), all.end());
-    const double median = all[all.size() / 2];
+    const std::vector<double>& all = rates[name];
+    const double median = Median(all);
+    const auto [least, most] = std::minmax_element(all.begin(), all.end());
     std::printf(
         "%s,%zu,%s,%zu,%s,%s,%s,%.2f,%.2f,%.2f,%.1f\n", table->name.c_str(),
         table->routes.size(), absl::GetFlag(FLAGS_trace).c_str(), options.burst,
         absl::GetFlag(FLAGS_rx).c_str(), absl::GetFlag(FLAGS_lpm).c_str(),
-        name.c_str(), median, all.front(), all.back(), 1e3 / median);
+        name.c_str(), median, *least, *most, 1e3 / median);
   }
   return absl::OkStatus();
 }

@@ -15,8 +15,10 @@ bazel-bin/server/planb_server --listen="unix://$work/server.sock" --store=none \
   --metrics_address= --lookup_cpus=1 --lookup_threads=1 2>"$work/server.log" &
 server=$!
 until grep -q ' serving' "$work/server.log"; do sleep 0.1; done
+line=1
 measure() {
-  bazel-bin/examples/router/measure "$@"
+  bazel-bin/examples/router/measure "$@" | tail -n "+$line"
+  line=2  # the header once
 }
 for table in real 1000000; do
   for trace in match zipf; do

@@ -3,6 +3,9 @@
 #include "examples/router/pipeline.h"
 
 #include <gtest/gtest.h>
+extern "C" {  // which the header leaves out
+#include <rte_vect.h>
+}
 
 #include <atomic>
 #include <cstring>
@@ -489,6 +492,12 @@ TEST_F(PipelineTest, StopForwardsABurstThatIsBeingReceived) {
   rte_eth_remove_rx_callback(device, 0, callback);
   EXPECT_EQ(pipeline->counts().sent(), 20U);
   EXPECT_EQ(pipeline->counts().held(), 0U);
+}
+
+// rte_fib6, which the router is measured with, takes no AVX-512 otherwise.
+TEST_F(PipelineTest, MayUseTheWidestVectors) {
+  Open();
+  EXPECT_EQ(rte_vect_get_max_simd_bitwidth(), RTE_VECT_SIMD_512);
 }
 
 TEST_F(PipelineTest, RefusesOptionsThatDoNotFit) {

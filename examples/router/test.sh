@@ -8,5 +8,9 @@ if [[ ! -e /usr/include/dpdk/rte_ethdev.h ]]; then
   echo "SKIP: libdpdk-dev is not installed"
   exit 77
 fi
-bazel build --noshow_progress //examples/router
+bazel build --noshow_progress //examples/router //examples/router:measure
+if bazel-bin/examples/router/measure --repeats=0 2>/dev/null; then
+  echo "a measurement of no turn is no error"
+  exit 1
+fi
 bazel test --noshow_progress //examples/router:pipeline_test

@@ -32,7 +32,8 @@ class RingPorts {
   static constexpr size_t kRing = 1024;
 
   RingPorts(size_t many, uint16_t tx_queues) {
-    static const absl::Status started = StartEnvironment({.megabytes = 256});
+    static const absl::Status started =
+        StartEnvironment({.megabytes = 256, .widest_vectors = true});
     if (!started.ok()) std::abort();
     static rte_mempool* const pool = MakePool(8191).value();
     pool_ = pool;

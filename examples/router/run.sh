@@ -22,10 +22,7 @@ bazel build --noshow_progress //server:planb_server //examples/router
 bin=$PWD/bazel-bin here=$PWD/examples/router
 work=$(mktemp -d /tmp/planb_run.XXXXXX)
 chmod 755 "$work"
-feed=$work/planb-feed
-GO=$(deploy/go_tool.sh go)
-GO=$GO client/go/generate.sh
-GOFLAGS=-mod=readonly GOTOOLCHAIN=local "$GO" -C feed build -o "$feed" ./cmd/planb-feed
+feed/build.sh "$work"
 
 spaces=(ha r r2 r3 hb) id=$$ pids=()
 finish() {
@@ -126,7 +123,7 @@ sources:
   - {name: connected, kind: file, distance: 1, options: {path: $work/connected.txt}}
   - {name: frr, kind: fpm, distance: 10, options: {quiet: 1s}}
 END
-start r feed "$feed" --config="$work/feed.yaml"
+start r feed "$work/planb-feed" --config="$work/feed.yaml"
 start r router "$bin/examples/router/router" --server="$PLANB_SERVER" "$fib" \
   --interfaces=a,b,c --idle_sleep=50us
 router=${pids[-1]}

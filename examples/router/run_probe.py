@@ -31,7 +31,6 @@ def echo(address):
 def ask(address, seconds, longest):
     answers, sent, gap, last = {}, 0, 0.0, time.monotonic()
     with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as sock:
-        sock.settimeout(0.01)
         end = last + seconds
         while time.monotonic() < end:
             sock.sendto(struct.pack("!I", sent), (address, PORT))

@@ -194,6 +194,7 @@ type oracle struct {
 	sources  []*oracleSource
 	leftover map[netip.Prefix]bool
 	settled  bool
+	online   bool // what the server has is known
 }
 
 type oracleSource struct {
@@ -260,6 +261,9 @@ func (o *oracle) tick(now time.Time) {
 }
 
 func (o *oracle) settle(now time.Time) {
+	if !o.online {
+		return
+	}
 	for _, s := range o.sources {
 		if len(s.sessions) == 0 && now.Sub(s.started) < staleTime {
 			return
@@ -280,7 +284,6 @@ type world struct {
 	server *fakeServer
 	table  *Table
 	oracle *oracle
-	online bool
 }
 
 func (w *world) prefix() netip.Prefix {
@@ -308,11 +311,12 @@ func (w *world) startFeed() {
 
 func (w *world) connect() {
 	w.server.list(w.table)
-	w.online = true
+	w.oracle.online = true
 	w.oracle.leftover = map[netip.Prefix]bool{}
 	for prefix := range w.server.routes {
 		w.oracle.leftover[prefix] = true
 	}
+	w.oracle.settle(w.now)
 }
 
 func (w *world) apply(at int, name string) {
@@ -379,14 +383,14 @@ func (w *world) step() {
 		w.table.Tick()
 	case 7: // the connection breaks
 		w.table.Disconnect()
-		w.online = false
+		w.oracle.online = false
 		if w.random.IntN(4) == 0 {
 			w.server = newServer(w.t) // and the server has forgotten everything
 		}
 	case 8:
 		if w.random.IntN(10) == 0 {
 			w.startFeed()
-		} else if !w.online {
+		} else if !w.oracle.online {
 			w.connect()
 		}
 	case 9:
@@ -416,7 +420,7 @@ func (w *world) take(budget int) *Batch {
 }
 
 func (w *world) receive(batch *Batch) {
-	if !w.online && batch.Changes() > 0 {
+	if !w.oracle.online && batch.Changes() > 0 {
 		w.t.Fatal("changes of a table that is not connected")
 	}
 	expected := w.oracle.expected()
@@ -424,7 +428,7 @@ func (w *world) receive(batch *Batch) {
 }
 
 func (w *world) check() {
-	if !w.online {
+	if !w.oracle.online {
 		w.connect()
 	}
 	for batch := w.take(1 << 20); batch.Changes() > 0 || !batch.Next.IsZero(); batch = w.take(1 << 20) {

@@ -276,7 +276,8 @@ func (t *Table) settle(now time.Time) {
 		}
 	}
 	t.allTold = t.allTold || told
-	if t.settled || !settled {
+	// What the server has is known only while it is connected.
+	if t.settled || !settled || !t.connected {
 		return
 	}
 	count := 0
@@ -395,6 +396,7 @@ func (t *Table) EndList() {
 		for k, e := range t.entries {
 			t.touch(k, e, true)
 		}
+		t.settle(t.options.Now())
 	})
 }
 

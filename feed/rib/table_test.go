@@ -381,6 +381,12 @@ func TestASweepOfTooManyRoutesWaits(t *testing.T) {
 		}
 	}
 	tell(sweepFree, 3*sweepFree, 0) // of the server, and no source claims them
+	table.Disconnect()
+	table.Tick()
+	server.list(table)
+	if b := table.Take(1 << 20); b.Withdrawn != 0 || table.Stats().Held != 3*sweepFree {
+		t.Errorf("connected again: %d withdrawn, %d held", b.Withdrawn, table.Stats().Held)
+	}
 	sweep(3 * sweepFree)
 	tell(4*sweepFree, 0, 0)
 	table.Take(1 << 20)

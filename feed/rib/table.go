@@ -282,7 +282,9 @@ func (t *Table) settle(now time.Time) {
 	}
 	count := 0
 	for _, e := range t.entries {
-		if e.leftover && len(e.claims) == 0 {
+		if len(e.claims) > 0 {
+			e.leftover = false // its source told it, and may withdraw it while others wait
+		} else if e.leftover {
 			count++
 		}
 	}
@@ -296,10 +298,10 @@ func (t *Table) settle(now time.Time) {
 	}
 	t.settled, t.unclaimed = true, 0
 	for k, e := range t.entries {
-		if e.leftover && len(e.claims) == 0 {
+		if e.leftover {
+			e.leftover = false
 			t.touch(k, e, true)
 		}
-		e.leftover = false
 	}
 	t.options.Log.Info("all sources have told all, or are stale", "told_all", told,
 		"routes", len(t.entries), "withdrawn", count)

@@ -387,6 +387,11 @@ func TestASweepOfTooManyRoutesWaits(t *testing.T) {
 	if b := table.Take(1 << 20); b.Withdrawn != 0 || table.Stats().Held != 3*sweepFree {
 		t.Errorf("connected again: %d withdrawn, %d held", b.Withdrawn, table.Stats().Held)
 	}
+	sink.Apply("", route(prefix(0).String())) // an ordinary withdrawal
+	now = now.Add(withdrawDelay)
+	if b := table.Take(1 << 20); b.Withdrawn != 1 || table.Stats().Held != 3*sweepFree {
+		t.Errorf("one is withdrawn: %d withdrawn, %d held", b.Withdrawn, table.Stats().Held)
+	}
 	sweep(3 * sweepFree)
 	tell(4*sweepFree, 0, 0)
 	table.Take(1 << 20)

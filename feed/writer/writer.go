@@ -41,8 +41,9 @@ const (
 	// compilation of what it touches.
 	tellingDelay = 50 * time.Millisecond
 
-	// Unused next hops and groups that go by one call.
-	maxUnused = 10_000
+	// Unused next hops and groups that go by one call. Batches that are due go between two.
+	maxUnused   = 10_000
+	unusedPause = 100 * time.Millisecond
 )
 
 // Options of a Writer.
@@ -325,21 +326,27 @@ func (s *session) run(ctx context.Context, failed <-chan error) error {
 			due.Reset(after)
 		}
 	}
-	var looks <-chan time.Time // for what is unused
-	if grace := w.options.ObjectGrace; grace > 0 {
-		ticker := time.NewTicker(min(max(grace/8, 100*time.Millisecond), time.Minute))
-		defer ticker.Stop()
-		looks = ticker.C
+	seldom := min(max(w.options.ObjectGrace/8, unusedPause), time.Minute)
+	looks := time.NewTimer(seldom) // for what is unused
+	defer looks.Stop()
+	if w.options.ObjectGrace == 0 {
+		looks.Stop()
 	}
 	look := false
 	for {
 		if look && len(s.inFlight) == 0 {
-			var err error
-			if look, err = w.removeUnused(ctx); err != nil {
+			more, err := w.removeUnused(ctx)
+			if err != nil {
 				return err
 			}
+			look = false
+			if more {
+				looks.Reset(unusedPause)
+			} else {
+				looks.Reset(seldom)
+			}
 		}
-		// Nothing is sent before what is on the way has come, and what is unused has gone.
+		// Before it looks nothing is sent: what is on the way comes first.
 		mayWait := !look && len(s.inFlight) < maxInFlight && s.granted &&
 			(s.credits > minBudget || len(s.inFlight) == 0)
 		if isDue && mayWait {
@@ -372,7 +379,7 @@ func (s *session) run(ctx context.Context, failed <-chan error) error {
 			schedule(delay)
 		case <-due.C:
 			scheduled, isDue = false, true
-		case <-looks:
+		case <-looks.C:
 			look = true
 		case reply := <-s.replies:
 			answer.Reset(answerTimeout)

@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -41,6 +42,8 @@ type server struct {
 	groups  map[uint32]*planbv1.NextHopGroup
 	// Why a batch cannot be, by the reason of an error; empty if it can.
 	refuse func(batch *planbv1.StreamUpdatesRequest, after map[netip.Prefix]uint32) string
+	// Called before objects are removed.
+	remove func()
 }
 
 func (s *server) GetTable(context.Context, *planbv1.GetTableRequest) (*planbv1.Table, error) {
@@ -54,6 +57,16 @@ func (s *server) UpdateRoutes(_ context.Context, request *planbv1.UpdateRoutesRe
 	defer s.mu.Unlock()
 	s.epoch = request.WriterEpoch
 	return &planbv1.UpdateRoutesResponse{}, nil
+}
+
+func (s *server) UpdateNextHops(_ context.Context, request *planbv1.UpdateNextHopsRequest) (*planbv1.UpdateNextHopsResponse, error) {
+	s.remove()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, id := range request.DeleteIds {
+		delete(s.objects, id)
+	}
+	return &planbv1.UpdateNextHopsResponse{}, nil
 }
 
 func (s *server) ListNextHops(_ *planbv1.ListNextHopsRequest, stream grpc.ServerStreamingServer[planbv1.ListNextHopsResponse]) error {
@@ -186,7 +199,7 @@ func start(t *testing.T, options rib.Options, change func(*server)) *world {
 	w.table = rib.New(options)
 	w.sink = w.table.Sink(0)
 	w.writer = New(Options{Client: client, Routes: w.table, BatchDelay: time.Millisecond,
-		Log: options.Log, Visible: func(*rib.Batch, time.Time) {}})
+		ObjectGrace: options.ObjectGrace, Log: options.Log, Visible: func(*rib.Batch, time.Time) {}})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() {
@@ -250,6 +263,37 @@ func TestANextHopThatWasDeletedIsDescribedAgain(t *testing.T) {
 	// An id of another describes what it likes, or nothing.
 	w.sink.Apply("", []source.Route{{Prefix: prefix(2), Paths: []source.NextHop{{ID: 7}}}})
 	w.eventually("an id that nothing describes", patience, func() bool { return w.means(prefix(2)) == "7" })
+}
+
+func TestUnusedObjectsGoAtOnceWithBatchesBetween(t *testing.T) {
+	const calls, firstID, grace = 5, 1 << 24, 24 * time.Second // a look every three
+	var w *world
+	var seen []int // routes of the server at each call
+	var later atomic.Int64
+	first := make(chan time.Time, 1)
+	options := rib.Options{ObjectGrace: grace, Now: func() time.Time { return time.Now().Add(time.Duration(later.Load())) }}
+	w = start(t, options, func(s *server) {
+		for i := range uint32(calls*maxUnused - 1) {
+			s.objects[firstID+i] = &planbv1.NextHop{Id: firstID + i, Label: fmt.Sprint(i)}
+		}
+		s.remove = func() {
+			seen = append(seen, s.count())
+			if len(seen) == 1 {
+				w.tell(1, "192.0.2.1")
+				first <- time.Now()
+			}
+		}
+	})
+	w.eventually("the list", patience, func() bool { return w.writer.Stats().Connected })
+	later.Store(int64(grace))
+	began := <-first
+	w.eventually("all unused ones have gone", patience, func() bool { return w.writer.Stats().Unused == calls*maxUnused-1 })
+	if took := time.Since(began); took > grace/8 {
+		t.Errorf("all unused ones have gone after %s", took)
+	}
+	if len(seen) != calls || seen[0] != 0 || seen[calls-1] != 1 {
+		t.Errorf("routes at each call: %v", seen)
+	}
 }
 
 func TestATableWhoseEpochIsTheLastOneIsNotTaken(t *testing.T) {

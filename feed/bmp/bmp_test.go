@@ -15,6 +15,7 @@ import (
 
 	"github.com/osrg/gobgp/v4/pkg/packet/bgp"
 	"github.com/osrg/gobgp/v4/pkg/packet/bmp"
+	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/protobuf/proto"
 
 	"planb.dev/lookup/client/go/planbv1"
@@ -215,6 +216,51 @@ func TestANextHopHasTheAttributesThatTheOptionNames(t *testing.T) {
 			t.Errorf("%s: %v, not %v", more, got, want)
 		}
 	}
+}
+
+func TestPrefixesBesideMPReachHaveTheirOwnNextHop(t *testing.T) {
+	options, sink := sourcetest.Options(t, "routers: ['::1']\n"+adjacent+"\nattributes: full"), sourcetest.NewSink()
+	made, err := New(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := made.(*station)
+	f := &follower{s: s, t: newTable(s, sink), router: netip.IPv6Loopback(), peers: map[peerKey]*peer{}}
+	a := post("2001:db8::a", 65010)
+	reach, _ := bgp.NewPathAttributeMpReachNLRI(bgp.RF_IPv6_UC, nlri(p1, 0), netip.MustParseAddr("2001:db8:ffff::1"))
+	unreach, _ := bgp.NewPathAttributeMpUnreachNLRI(bgp.RF_IPv6_UC, nlri(p2, 0))
+	other, _ := bgp.NewPathAttributeNextHop(netip.MustParseAddr("192.0.2.9"))
+	tooMany := make([]uint32, 200)
+	for i := range tooMany {
+		tooMany[i] = uint32(i)
+	}
+	attributes := []bgp.PathAttributeInterface{bgp.NewPathAttributeOrigin(0), bgp.NewPathAttributeAsPath(nil), other}
+	for _, data := range [][]byte{
+		up(a, 0, 0),
+		encode(bmp.NewBMPRouteMonitoring(a, bgp.NewBGPUpdateMessage(nil, append(attributes, reach), nlri("10.0.0.0/8", 0)))),
+		encode(bmp.NewBMPRouteMonitoring(a, bgp.NewBGPUpdateMessage(nil,
+			append(attributes, bgp.NewPathAttributeCommunities(tooMany), unreach), nil))),
+	} {
+		if err := f.take(data); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.t.tell()
+	if v4, v6 := sink.Text("10.0.0.0/8"), sink.Text(p1); v4 != "192.0.2.9" || v6 != "2001:db8:ffff::1" {
+		t.Errorf("%q, %q", v4, v6)
+	}
+	families, err := options.Metrics.(*prometheus.Registry).Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		counted := family.Metric[0].GetCounter().GetValue()
+		if name := family.GetName(); counted != 0 && !strings.HasSuffix(name, "_messages_total") {
+			t.Errorf("%s is %v", name, counted)
+		}
+	}
+	f.lose()
+	f.t.quiet.Wait()
 }
 
 func TestARouterWithoutEndOfRIBCompletesWhenItIsQuiet(t *testing.T) {

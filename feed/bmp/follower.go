@@ -5,6 +5,7 @@ package bmp
 import (
 	"errors"
 	"net/netip"
+	"slices"
 
 	"github.com/osrg/gobgp/v4/pkg/packet/bgp"
 	"github.com/osrg/gobgp/v4/pkg/packet/bmp"
@@ -192,36 +193,52 @@ func (f *follower) update(p *peer, message *bgp.BGPMessage, failed error) {
 		}
 		return
 	}
-	var way *source.NextHop
-	gateway := bgproute.Gateway(update.PathAttributes)
-	if gateway.IsValid() && !gateway.IsUnspecified() {
-		way = &source.NextHop{Gateway: gateway}
-	} else if f.s.RIB == locRIB {
-		way = &source.NextHop{Label: "local"} // the router's own
-	}
-	if withdraw {
-		way = nil
-	} else if way != nil {
-		way.Attributes = f.s.Attributes.Of(update.PathAttributes, p.as)
+	// Beside MP_REACH_NLRI the next hop of the others is their own.
+	var others, reached *source.NextHop
+	if !withdraw {
+		if len(update.NLRI) > 0 {
+			others = f.way(p, slices.DeleteFunc(slices.Clone(update.PathAttributes), isReach))
+		}
+		if slices.ContainsFunc(update.PathAttributes, isReach) {
+			reached = f.way(p, update.PathAttributes)
+		}
 	}
 	f.t.mu.Lock()
 	defer f.t.mu.Unlock()
 	stale := bgproute.IsLongStale(update.PathAttributes)
-	announce := func(family bgp.Family, nlris []bgp.PathNLRI) {
+	announce := func(family bgp.Family, nlris []bgp.PathNLRI, way *source.NextHop) {
 		if way == nil && !withdraw {
 			f.s.nowhere.Add(float64(len(nlris)))
 		}
 		f.t.change(p, family, nlris, way, stale)
 	}
 	f.t.change(p, bgp.RF_IPv4_UC, update.WithdrawnRoutes, nil, false)
-	announce(bgp.RF_IPv4_UC, update.NLRI)
+	announce(bgp.RF_IPv4_UC, update.NLRI, others)
 	for _, attribute := range update.PathAttributes {
 		switch attribute := attribute.(type) {
 		case *bgp.PathAttributeMpUnreachNLRI:
 			f.t.change(p, bgp.NewFamily(attribute.AFI, attribute.SAFI), attribute.Value, nil, false)
 		case *bgp.PathAttributeMpReachNLRI:
-			announce(bgp.NewFamily(attribute.AFI, attribute.SAFI), attribute.Value)
+			announce(bgp.NewFamily(attribute.AFI, attribute.SAFI), attribute.Value, reached)
 		}
 	}
 	f.t.flushIfLarge()
+}
+
+func isReach(attribute bgp.PathAttributeInterface) bool {
+	_, ok := attribute.(*bgp.PathAttributeMpReachNLRI)
+	return ok
+}
+
+// way is where paths with the attributes go; nil if they name no next hop.
+func (f *follower) way(p *peer, attributes []bgp.PathAttributeInterface) *source.NextHop {
+	way := source.NextHop{Gateway: bgproute.Gateway(attributes)}
+	if !way.Gateway.IsValid() || way.Gateway.IsUnspecified() {
+		if f.s.RIB != locRIB {
+			return nil
+		}
+		way = source.NextHop{Label: "local"} // the router's own
+	}
+	way.Attributes = f.s.Attributes.Of(attributes, p.as)
+	return &way
 }

@@ -62,16 +62,11 @@ func New(options source.Options) (source.Source, error) {
 	} else if err != nil {
 		return nil, err
 	}
-	s.established = prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "planb_feed_bgp_established_peers", Help: "Peers whose session is established."})
-	s.lost = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "planb_feed_bgp_lost_sessions_total", Help: "Sessions that ended."})
-	s.refused = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "planb_feed_bgp_sweeps_refused_total", Help: "Times that a peer without End-of-RIB was quiet before enough routes were told again."})
-	s.nowhere = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "planb_feed_bgp_paths_refused_total", Help: "Paths of peers that name no next hop."})
-	options.Metrics.MustRegister(s.established, s.lost, s.refused, s.nowhere)
-	if err := s.Attributes.Start("bgp", options.Metrics); err != nil {
+	s.established = options.Gauge("bgp_established_peers", "Peers whose session is established.")
+	s.lost = options.Counter("bgp_lost_sessions_total", "Sessions that ended.")
+	s.refused = options.Counter("bgp_sweeps_refused_total", "Times that a peer without End-of-RIB was quiet before enough routes were told again.")
+	s.nowhere = options.Counter("bgp_paths_refused_total", "Paths of peers that name no next hop.")
+	if err := s.Attributes.Start("bgp", options); err != nil {
 		return nil, err
 	}
 	return s, nil

@@ -31,7 +31,7 @@ type Attributes struct {
 }
 
 // Start checks the options, and adds the metric of the kind.
-func (a *Attributes) Start(kind string, metrics prometheus.Registerer) error {
+func (a *Attributes) Start(kind string, options source.Options) error {
 	switch a.Attributes {
 	case "":
 		a.Attributes = gatewayOnly
@@ -39,9 +39,8 @@ func (a *Attributes) Start(kind string, metrics prometheus.Registerer) error {
 	default:
 		return fmt.Errorf("attributes: %q is not gateway, origin or full", a.Attributes)
 	}
-	a.cut = prometheus.NewCounter(prometheus.CounterOpts{Name: "planb_feed_" + kind + "_attributes_cut_total",
-		Help: "Announcements with more attributes than the server takes."})
-	return metrics.Register(a.cut)
+	a.cut = options.Counter(kind+"_attributes_cut_total", "Announcements with more attributes than the server takes.")
+	return nil
 }
 
 // Of is what a path of a peer of the AS means.

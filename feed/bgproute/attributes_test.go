@@ -12,11 +12,12 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"planb.dev/lookup/client/go/planbv1"
+	"planb.dev/lookup/feed/source"
 )
 
 func options(t *testing.T, kind string, localAS uint32) *Attributes {
 	a := &Attributes{Attributes: kind, LocalAS: localAS}
-	if err := a.Start("test", prometheus.NewRegistry()); err != nil {
+	if err := a.Start("test", source.Options{Metrics: prometheus.NewRegistry()}); err != nil {
 		t.Fatal(err)
 	}
 	return a

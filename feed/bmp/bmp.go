@@ -106,26 +106,16 @@ func New(options source.Options) (source.Source, error) {
 		}
 		s.distinguisher = binary.BigEndian.Uint64(bytes)
 	}
-	if err := s.Attributes.Start("bmp", options.Metrics); err != nil {
+	if err := s.Attributes.Start("bmp", options); err != nil {
 		return nil, err
 	}
-	counter := func(name, help string) prometheus.Counter {
-		c := prometheus.NewCounter(prometheus.CounterOpts{Name: "planb_feed_bmp_" + name, Help: help})
-		options.Metrics.MustRegister(c)
-		return c
-	}
-	gauge := func(name, help string) prometheus.Gauge {
-		g := prometheus.NewGauge(prometheus.GaugeOpts{Name: "planb_feed_bmp_" + name, Help: help})
-		options.Metrics.MustRegister(g)
-		return g
-	}
-	s.messages = counter("messages_total", "Messages that routers sent.")
-	s.malformed = counter("malformed_total", "Messages that could not be read and were passed over.")
-	s.ignored = counter("ignored_total", "Messages of tables, peers and VRFs that do not count.")
-	s.refused = counter("sweeps_refused_total", "Times that a peer had told all or was quiet, with too few routes told again.")
-	s.nowhere = counter("paths_refused_total", "Paths of peers that name no next hop.")
-	s.connected = gauge("connected", "Routers that are connected.")
-	s.up = gauge("peers", "Tables that are told: Loc-RIBs, or peers of routers.")
+	s.messages = options.Counter("bmp_messages_total", "Messages that routers sent.")
+	s.malformed = options.Counter("bmp_malformed_total", "Messages that could not be read and were passed over.")
+	s.ignored = options.Counter("bmp_ignored_total", "Messages of tables, peers and VRFs that do not count.")
+	s.refused = options.Counter("bmp_sweeps_refused_total", "Times that a peer had told all or was quiet, with too few routes told again.")
+	s.nowhere = options.Counter("bmp_paths_refused_total", "Paths of peers that name no next hop.")
+	s.connected = options.Gauge("bmp_connected", "Routers that are connected.")
+	s.up = options.Gauge("bmp_peers", "Tables that are told: Loc-RIBs, or peers of routers.")
 	return s, nil
 }
 

@@ -79,22 +79,12 @@ func New(options source.Options) (source.Source, error) {
 		return nil, err
 	}
 	f.rules = netlink.Rules{Table: f.Table, Protocols: protocols, OnePerPrefix: true}
-	counter := func(name, help string) prometheus.Counter {
-		c := prometheus.NewCounter(prometheus.CounterOpts{Name: "planb_feed_fpm_" + name, Help: help})
-		options.Metrics.MustRegister(c)
-		return c
-	}
-	gauge := func(name, help string) prometheus.Gauge {
-		g := prometheus.NewGauge(prometheus.GaugeOpts{Name: "planb_feed_fpm_" + name, Help: help})
-		options.Metrics.MustRegister(g)
-		return g
-	}
-	f.frames = counter("frames_total", "Frames that zebra sent.")
-	f.malformed = counter("malformed_total", "Messages that could not be read and were passed over.")
-	f.refused = counter("sweeps_refused_total", "Times that it was quiet before enough routes were told again.")
-	f.connected = gauge("connected", "1 while zebra is connected.")
-	f.waiting = gauge("waiting_routes", "Routes that name a next hop that is not known.")
-	f.other = gauge("unassigned_routes", "Messages of routes that named no table and were passed over.")
+	f.frames = options.Counter("fpm_frames_total", "Frames that zebra sent.")
+	f.malformed = options.Counter("fpm_malformed_total", "Messages that could not be read and were passed over.")
+	f.refused = options.Counter("fpm_sweeps_refused_total", "Times that it was quiet before enough routes were told again.")
+	f.connected = options.Gauge("fpm_connected", "1 while zebra is connected.")
+	f.waiting = options.Gauge("fpm_waiting_routes", "Routes that name a next hop that is not known.")
+	f.other = options.Gauge("fpm_unassigned_routes", "Messages of routes that named no table and were passed over.")
 	return f, nil
 }
 

@@ -58,9 +58,8 @@ func New(options source.Options) (source.Source, error) {
 	k.rules = netlink.Rules{Table: k.Table, Protocols: protocols}
 	k.dumps = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "planb_feed_kernel_dumps_total",
 		Help: "Times that the table was read whole, by reason."}, []string{"reason"})
-	k.malformed = prometheus.NewCounter(prometheus.CounterOpts{Name: "planb_feed_kernel_malformed_total",
-		Help: "Messages that could not be read and were passed over."})
-	options.Metrics.MustRegister(k.dumps, k.malformed)
+	options.Metrics.MustRegister(k.dumps)
+	k.malformed = options.Counter("kernel_malformed_total", "Messages that could not be read and were passed over.")
 	return k, nil
 }
 

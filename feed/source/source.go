@@ -111,6 +111,20 @@ type Options struct {
 	Metrics prometheus.Registerer
 }
 
+// Counter is a metric of the source, planb_feed_NAME.
+func (o Options) Counter(name, help string) prometheus.Counter {
+	c := prometheus.NewCounter(prometheus.CounterOpts{Name: "planb_feed_" + name, Help: help})
+	o.Metrics.MustRegister(c)
+	return c
+}
+
+// Gauge is a metric of the source, planb_feed_NAME.
+func (o Options) Gauge(name, help string) prometheus.Gauge {
+	g := prometheus.NewGauge(prometheus.GaugeOpts{Name: "planb_feed_" + name, Help: help})
+	o.Metrics.MustRegister(g)
+	return g
+}
+
 // New makes a source of a kind, and refuses a configuration that it cannot use. It
 // opens nothing: --check calls it, too. The kinds are listed in cmd/planb-feed.
 type New func(Options) (Source, error)

@@ -98,7 +98,7 @@ func newWatch(s *speaker, sink source.Sink, set *oc.BgpConfigSet) *watch {
 	}
 	sink.Begin(w.local.session)
 	if len(set.DynamicNeighbors) > 0 || s.GRPC != "" {
-		w.awaitQuiet(w.local, source.Quiet{After: s.Quiet}) // for peers that are not known yet
+		w.awaitQuiet(w.local, source.Quiet{After: s.Quiet, Share: s.Share}) // for peers that are not known yet
 	} else {
 		w.complete(w.local)
 	}
@@ -352,18 +352,14 @@ func (w *watch) peerEvent(event *apiutil.WatchEventMessage_PeerEvent) {
 	w.sink.Begin(p.session)
 	if len(p.pending) == 0 || !sendsEndOfRIB(state.RemoteCap) {
 		p.pending = nil
-		w.awaitQuiet(p, source.Quiet{After: w.s.Quiet})
+		w.awaitQuiet(p, source.Quiet{After: w.s.Quiet, Share: w.s.Share})
 	} else {
-		w.awaitQuiet(p, source.Quiet{After: endWait * w.s.Quiet})
+		w.awaitQuiet(p, source.Quiet{After: endWait * w.s.Quiet, Share: w.s.Share})
 	}
 }
 
-const (
-	// A peer that announced End-of-RIB may pause so many times longer before it.
-	endWait = 6
-	// And is believed after so many times, if it told too few until then.
-	believeWait = 30
-)
+// A peer that announced End-of-RIB may pause so many times longer before it.
+const endWait = 6
 
 // told is a sink that counts kept paths as told: GoBGP still has them. The session of
 // GoBGP's own routes waits for all that the source tells.
@@ -394,7 +390,6 @@ func (w *watch) awaitQuiet(p *peer, quiet source.Quiet) {
 	w.quiet.Add(1)
 	go func() {
 		defer w.quiet.Done()
-		quiet.Share = w.s.Share
 		if !quiet.Await(done, sink, p.session, w.s.Log, w.s.refused.Inc) {
 			return
 		}
@@ -418,19 +413,16 @@ func (w *watch) endOfRIB(address netip.Addr, family bgp.Family) {
 		return
 	}
 	w.flush()
+	quiet := source.Quiet{After: w.s.Quiet, Share: w.s.Share, Believe: source.BelieveWait * w.s.Quiet}
 	if p.again {
 		// GoBGP ends what the peer did not repeat after this event. What is left then is
 		// told as repeated.
 		w.sink.Begin(p.session)
-	} else if repeated, not := w.sink.Progress(p.session); float64(repeated) >= w.s.Share*float64(repeated+not) {
+	} else if quiet.Ended(w.sink, p.session, w.s.Log, w.s.refused.Inc) {
 		w.complete(p)
 		return
-	} else {
-		w.s.Log.Warn("End-of-RIB, but too few routes were told again: nothing is withdrawn",
-			"session", p.session, "told", repeated, "not told again", not, "share", w.s.Share)
-		w.s.refused.Inc()
 	}
-	w.awaitQuiet(p, source.Quiet{After: w.s.Quiet, Believe: believeWait * w.s.Quiet})
+	w.awaitQuiet(p, quiet)
 }
 
 // retell tells the routes of a peer that came back, of which GoBGP is silent.

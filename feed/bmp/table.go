@@ -180,7 +180,7 @@ func (t *table) begin(p *peer) {
 	defer t.mu.Unlock()
 	t.s.up.Inc()
 	t.sink.Begin(p.session)
-	t.awaitQuiet(p, source.Quiet{After: t.s.Quiet})
+	t.awaitQuiet(p, source.Quiet{After: t.s.Quiet, Share: t.s.Share})
 }
 
 // lose ends peers. What only they had stays in the sink for a while; for the rest the
@@ -225,7 +225,6 @@ func (t *table) awaitQuiet(p *peer, quiet source.Quiet) {
 	p.end()
 	done := make(chan struct{})
 	p.done = done
-	quiet.Share = t.s.Share
 	t.quiet.Go(func() {
 		if !quiet.Await(done, t.sink, p.session, t.s.Log, t.s.refused.Inc) {
 			return
@@ -238,9 +237,6 @@ func (t *table) awaitQuiet(p *peer, quiet source.Quiet) {
 	})
 }
 
-// A peer is believed after so many times the quiet time, if it told too few until then.
-const believeWait = 30
-
 func (t *table) endOfRIB(p *peer, family bgp.Family) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -251,15 +247,12 @@ func (t *table) endOfRIB(p *peer, family bgp.Family) {
 		return
 	}
 	t.flush()
-	if told, not := t.sink.Progress(p.session); float64(told) >= t.s.Share*float64(told+not) {
+	quiet := source.Quiet{After: t.s.Quiet, Share: t.s.Share, Believe: source.BelieveWait * t.s.Quiet}
+	if quiet.Ended(t.sink, p.session, t.s.Log, t.s.refused.Inc) {
 		t.complete(p)
-		return
 	} else {
-		t.s.Log.Warn("End-of-RIB, but too few routes were told again: nothing is withdrawn",
-			"session", p.session, "told", told, "not told again", not, "share", t.s.Share)
+		t.awaitQuiet(p, quiet)
 	}
-	t.s.refused.Inc()
-	t.awaitQuiet(p, source.Quiet{After: t.s.Quiet, Believe: believeWait * t.s.Quiet})
 }
 
 func (t *table) complete(p *peer) {

@@ -18,6 +18,26 @@ type Quiet struct {
 	Believe time.Duration
 }
 
+// BelieveWait is after how many times After a session that says that it told all is believed.
+const BelieveWait = 30
+
+func (q Quiet) enough(told, unrepeated int) bool {
+	return float64(told) >= q.Share*float64(told+unrepeated)
+}
+
+// Ended says that enough routes were told again when the end mark of a session came.
+// `refused` is called if not.
+func (q Quiet) Ended(sink Sink, session string, log *slog.Logger, refused func()) bool {
+	told, unrepeated := sink.Progress(session)
+	if q.enough(told, unrepeated) {
+		return true
+	}
+	refused()
+	log.Warn("End-of-RIB, but too few routes were told again: nothing is withdrawn",
+		"session", session, "told", told, "not told again", unrepeated, "share", q.Share)
+	return false
+}
+
 // Await returns true when the session told all, and false when `done` is closed before.
 // `refused` is called each time that it was quiet with too few routes: a router whose
 // daemons started one after the other, or that lost a peer.
@@ -39,7 +59,7 @@ func (q Quiet) Await(done <-chan struct{}, sink Sink, session string, log *slog.
 			continue
 		}
 		believed := q.Believe > 0 && time.Since(began) >= q.Believe
-		if believed || float64(told) >= q.Share*float64(told+unrepeated) {
+		if believed || q.enough(told, unrepeated) {
 			log.Info("all is told", "session", session, "routes", told, "withdrawn", unrepeated)
 			return true
 		}

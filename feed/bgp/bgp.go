@@ -54,8 +54,8 @@ func New(options source.Options) (source.Source, error) {
 	if err := options.Decode(&s.config); err != nil {
 		return nil, err
 	}
-	if s.Quiet < time.Second/10 || s.Share < 0 || s.Share > 1 {
-		return nil, errors.New("quiet is at least 100ms, and share is from 0 to 1")
+	if err := (source.Quiet{After: s.Quiet, Share: s.Share}).Check(); err != nil {
+		return nil, err
 	}
 	if _, err := s.read(); isAbsent(err) {
 		options.Log.Warn("an unnumbered peer is not there yet", "error", err)

@@ -358,6 +358,7 @@ func TestWhatGoBGPRefusesIsRefused(t *testing.T) {
 	for section, want := range map[string]string{
 		"":                        "file",
 		"file: /nonexistent.toml": "nonexistent",
+		"share: .nan":             "share is from",
 		"file: " + bgptest.Write(t, "wrong.toml", "[global.config]\n as = \"x\"\n"): "wrong.toml",
 		// GoBGP tells no best paths of these.
 		"file: " + bgptest.Write(t, "best.toml", bgptest.Global(65001, "127.0.0.1", -1)+

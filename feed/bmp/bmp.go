@@ -74,8 +74,8 @@ func New(options source.Options) (source.Source, error) {
 	if _, err := net.ResolveTCPAddr("tcp", s.Listen); err != nil {
 		return nil, fmt.Errorf("listen: %w", err)
 	}
-	if s.Quiet < time.Second/10 || s.Share < 0 || s.Share > 1 {
-		return nil, errors.New("quiet is at least 100ms, and share is from 0 to 1")
+	if err := (source.Quiet{After: s.Quiet, Share: s.Share}).Check(); err != nil {
+		return nil, err
 	}
 	if len(s.Routers) == 0 {
 		return nil, errors.New("routers names no address: none could connect")

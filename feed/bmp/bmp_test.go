@@ -448,6 +448,7 @@ func TestAConfigurationThatCannotBeUsedIsRefused(t *testing.T) {
 		routers + "quiet: 1ms":                 "quiet",
 		routers + "listen: nowhere":            "listen",
 		"routers: [router.example]":            "router.example",
+		routers + "share: .nan":                "share",
 		routers + "share: 2":                   "share",
 		routers + "attributes: all":            "attributes",
 		routers + "local_as: -1":               "local_as",

@@ -65,7 +65,7 @@ func New(options source.Options) (source.Source, error) {
 	if _, err := net.ResolveTCPAddr("tcp", f.Listen); err != nil {
 		return nil, fmt.Errorf("listen: %w", err)
 	}
-	if f.Quiet < time.Second/10 || f.Share < 0 || f.Share > 1 || f.MinRoutes < 0 || f.Audit < 0 {
+	if f.Quiet < time.Second/10 || !(f.Share >= 0 && f.Share <= 1) || f.MinRoutes < 0 || f.Audit < 0 {
 		return nil, errors.New("quiet is at least 100ms, share is from 0 to 1, and nothing is negative")
 	}
 	if f.Audit > 0 && f.Audit < 3*f.Quiet {

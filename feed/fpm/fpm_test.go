@@ -304,6 +304,7 @@ func TestConfigurationsThatMakeNoSenseAreRefused(t *testing.T) {
 	for section, want := range map[string]string{
 		"listen: nowhere":          "listen",
 		"share: 2":                 "share",
+		"share: .nan":              "share",
 		"quiet: 0s":                "quiet",
 		"audit: 29s":               "audit",
 		"table: 0":                 "table",

@@ -3,6 +3,7 @@
 package source
 
 import (
+	"errors"
 	"log/slog"
 	"time"
 )
@@ -20,6 +21,14 @@ type Quiet struct {
 
 // BelieveWait is after how many times After a session that says that it told all is believed.
 const BelieveWait = 30
+
+// Check refuses times and shares that make no sense.
+func (q Quiet) Check() error {
+	if q.After < time.Second/10 || !(q.Share >= 0 && q.Share <= 1) {
+		return errors.New("quiet is at least 100ms, and share is from 0 to 1")
+	}
+	return nil
+}
 
 func (q Quiet) enough(told, unrepeated int) bool {
 	return float64(told) >= q.Share*float64(told+unrepeated)

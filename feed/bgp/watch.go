@@ -35,7 +35,7 @@ type watch struct {
 	sink    source.Sink // nil when stopped
 	peers   map[netip.Addr]*peer
 	local   *peer
-	routes  map[bgproute.Key]*route
+	routes  map[source.Key]*route
 	changed map[netip.Prefix]*peer // and whose route the sink has, nil for none
 	alone   map[path]*route        // of one path: shared by all prefixes that have it
 	timer   *time.Timer
@@ -82,7 +82,7 @@ func newWatch(s *speaker, sink source.Sink, set *oc.BgpConfigSet) *watch {
 	w := &watch{
 		s: s, sink: sink, multipath: set.Global.UseMultiplePaths.Config.Enabled,
 		peers:   map[netip.Addr]*peer{},
-		routes:  map[bgproute.Key]*route{},
+		routes:  map[source.Key]*route{},
 		changed: map[netip.Prefix]*peer{},
 		alone:   map[path]*route{},
 	}
@@ -158,7 +158,7 @@ func (w *watch) best(paths []*apiutil.Path) {
 			continue
 		}
 		from := w.peer(p.PeerAddress)
-		k := bgproute.KeyOf(prefix)
+		k := source.KeyOf(prefix)
 		old := w.routes[k]
 		if _, ok := w.changed[prefix]; !ok {
 			w.changed[prefix] = nil
@@ -281,7 +281,7 @@ func (w *watch) flush() {
 	}
 	batches := map[*peer][]source.Route{}
 	for prefix, owner := range w.changed {
-		if r := w.routes[bgproute.KeyOf(prefix)]; r != nil {
+		if r := w.routes[source.KeyOf(prefix)]; r != nil {
 			batches[r.owner] = append(batches[r.owner], source.Route{Prefix: prefix, Paths: r.told})
 		} else if owner != nil && !owner.holds(prefix) {
 			batches[owner] = append(batches[owner], source.Route{Prefix: prefix})
@@ -444,7 +444,7 @@ func (w *watch) complete(p *peer) {
 	w.retell(p)
 	p.again, p.complete = false, true
 	for prefix := range p.held {
-		if w.routes[bgproute.KeyOf(prefix)] == nil {
+		if w.routes[source.KeyOf(prefix)] == nil {
 			w.changed[prefix] = p
 		}
 	}

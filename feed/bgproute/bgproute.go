@@ -71,26 +71,3 @@ func Negotiated(local, remote []bgp.ParameterCapabilityInterface) []bgp.Family {
 	}
 	return result
 }
-
-// Key is a prefix without pointers: the address, its length, and whether it is IPv4.
-type Key [18]byte
-
-// KeyOf is the key of a prefix without a zone.
-func KeyOf(prefix netip.Prefix) Key {
-	k := Key{16: byte(prefix.Bits())}
-	if prefix.Addr().Is4() {
-		k[17] = 1
-	}
-	address := prefix.Addr().As16()
-	copy(k[:], address[:])
-	return k
-}
-
-// Prefix is what the key is of.
-func (k Key) Prefix() netip.Prefix {
-	address := netip.AddrFrom16([16]byte(k[:16]))
-	if k[17] == 1 {
-		address = address.Unmap()
-	}
-	return netip.PrefixFrom(address, int(k[16]))
-}

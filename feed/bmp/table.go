@@ -21,9 +21,9 @@ type table struct {
 	sink source.Sink
 
 	mu      sync.Mutex
-	routes  map[bgproute.Key]*route
-	changed map[bgproute.Key]*peer // and whose route the sink has, nil for none
-	alone   map[path]*route        // of one path: shared by all prefixes that have it
+	routes  map[source.Key]*route
+	changed map[source.Key]*peer // and whose route the sink has, nil for none
+	alone   map[path]*route      // of one path: shared by all prefixes that have it
 	quiet   sync.WaitGroup
 }
 
@@ -59,7 +59,7 @@ type route struct {
 func (r *route) owner() *peer { return r.paths[0].peer }
 
 func newTable(s *station, sink source.Sink) *table {
-	t := &table{s: s, sink: sink, routes: map[bgproute.Key]*route{}, changed: map[bgproute.Key]*peer{},
+	t := &table{s: s, sink: sink, routes: map[source.Key]*route{}, changed: map[source.Key]*peer{},
 		alone: map[path]*route{}}
 	// Nothing is withdrawn before all that the configuration names have told all.
 	for _, router := range s.Routers {
@@ -84,7 +84,7 @@ func (t *table) change(p *peer, family bgp.Family, nlris []bgp.PathNLRI, way *so
 		if !ok {
 			continue
 		}
-		k := bgproute.KeyOf(prefix)
+		k := source.KeyOf(prefix)
 		old := t.routes[k]
 		t.touch(k, old)
 		var all []path
@@ -101,7 +101,7 @@ func (t *table) change(p *peer, family bgp.Family, nlris []bgp.PathNLRI, way *so
 }
 
 // touch notes that a route changes.
-func (t *table) touch(k bgproute.Key, old *route) {
+func (t *table) touch(k source.Key, old *route) {
 	if _, ok := t.changed[k]; !ok {
 		t.changed[k] = nil
 		if old != nil {
@@ -110,7 +110,7 @@ func (t *table) touch(k bgproute.Key, old *route) {
 	}
 }
 
-func (t *table) put(k bgproute.Key, all []path) {
+func (t *table) put(k source.Key, all []path) {
 	switch len(all) {
 	case 0:
 		delete(t.routes, k)

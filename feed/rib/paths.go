@@ -173,24 +173,16 @@ func bounded(text string, size int) string {
 	return text
 }
 
-// A prefix: the address, its length, and whether it is IPv4.
-type key [18]byte
-
-func keyOf(prefix netip.Prefix) (key, error) {
-	var k key
+// The key of a prefix that is one.
+func keyOf(prefix netip.Prefix) (source.Key, error) {
 	if !prefix.IsValid() || prefix != prefix.Masked() {
-		return k, fmt.Errorf("%s is no prefix, or has host bits set", prefix)
+		return source.Key{}, fmt.Errorf("%s is no prefix, or has host bits set", prefix)
 	}
-	copy(k[:16], prefix.Addr().AsSlice())
-	k[16] = byte(prefix.Bits())
-	if prefix.Addr().Is4() {
-		k[17] = 1
-	}
-	return k, nil
+	return source.KeyOf(prefix), nil
 }
 
 // Appends a change in the packed form of the contract.
-func (k *key) appendChange(v6, v4 []byte, op byte, id uint32) ([]byte, []byte) {
+func appendChange(k source.Key, v6, v4 []byte, op byte, id uint32) ([]byte, []byte) {
 	if k[17] == 1 {
 		v4 = append(append(v4, k[:4]...), k[16], op)
 		return v6, binary.LittleEndian.AppendUint32(v4, id)

@@ -42,7 +42,7 @@ func (s *Sink) Begin(name string) {
 // Apply is source.Sink's.
 func (s *Sink) Apply(name string, routes []source.Route) {
 	type change struct {
-		key  key
+		key  source.Key
 		set  pathSet
 		keep bool
 	}

@@ -51,10 +51,10 @@ type Table struct {
 
 	mu      sync.Mutex
 	sources []*feeder // as in the options
-	entries map[key]*entry
+	entries map[source.Key]*entry
 	// Prefixes that may differ from what the server has, and since when, in
 	// nanoseconds. Only while connected.
-	dirty     map[key]int64
+	dirty     map[source.Key]int64
 	connected bool
 	listed    bool // once; sources tell nothing before
 	ids       ids
@@ -121,7 +121,7 @@ func New(options Options) *Table {
 		options.Now = time.Now
 	}
 	t := &Table{options: options, wake: make(chan struct{}, 1),
-		entries: map[key]*entry{}, dirty: map[key]int64{}, ids: ids{first: options.FirstID, now: options.Now}}
+		entries: map[source.Key]*entry{}, dirty: map[source.Key]int64{}, ids: ids{first: options.FirstID, now: options.Now}}
 	t.ids.reset()
 	for _, o := range options.Sources {
 		t.sources = append(t.sources, &feeder{SourceOptions: o, sessions: map[string]*session{}})
@@ -150,7 +150,7 @@ func (t *Table) locked(change func()) {
 
 // Notes that the best route of a prefix may have changed. A withdrawal waits for an
 // announcement, unless it is decided: nothing of the prefix is on the way.
-func (t *Table) touch(k key, e *entry, decided bool) {
+func (t *Table) touch(k source.Key, e *entry, decided bool) {
 	if len(e.claims) == 0 && e.sent == 0 {
 		delete(t.entries, k)
 		delete(t.dirty, k)
@@ -176,7 +176,7 @@ func (t *Table) touch(k key, e *entry, decided bool) {
 
 // Sets what a session says of a prefix. The zero set is no other one than the source
 // has, if it has one.
-func (t *Table) set(s *session, k key, set pathSet) {
+func (t *Table) set(s *session, k source.Key, set pathSet) {
 	e := t.entries[k]
 	if e == nil {
 		e = &entry{}
@@ -208,7 +208,7 @@ func (c *claim) release() {
 	}
 }
 
-func (t *Table) remove(k key, e *entry, at int, decided bool) {
+func (t *Table) remove(k source.Key, e *entry, at int, decided bool) {
 	before := e.best()
 	e.claims[at].release()
 	e.claims = slices.Delete(e.claims, at, at+1)
@@ -474,7 +474,7 @@ func (t *Table) take(budget int, known bool) *Batch {
 		if id == e.sent {
 			continue
 		}
-		b.ChangesV6, b.ChangesV4 = k.appendChange(b.ChangesV6, b.ChangesV4, byte(op), id)
+		b.ChangesV6, b.ChangesV4 = appendChange(k, b.ChangesV6, b.ChangesV4, byte(op), id)
 		oldest = min(oldest, since)
 		t.ids.count(id, 1)
 		t.ids.count(e.sent, -1)

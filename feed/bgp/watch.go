@@ -429,10 +429,12 @@ func (w *watch) endOfRIB(address netip.Addr, family bgp.Family) {
 func (w *watch) retell(p *peer) {
 	if p.again && p.established {
 		for k, r := range w.routes {
-			if prefix := k.Prefix(); r.owner == p {
-				if _, ok := w.changed[prefix]; !ok {
-					w.changed[prefix] = p
-				}
+			if r.owner != p {
+				continue
+			}
+			prefix := k.Prefix()
+			if _, ok := w.changed[prefix]; !ok {
+				w.changed[prefix] = p
 			}
 		}
 	}

@@ -31,20 +31,9 @@ func EncodeAttributes(a *planbv1.Attributes) (encoded Attributes, cut bool) {
 		return "", false
 	}
 	a.AsPath, cut = canonicalPath(a.AsPath)
-	bound := func(size, most int) int {
-		cut = cut || size > most
-		return min(size, most)
-	}
-	slices.Sort(a.Communities)
-	a.Communities = slices.Compact(a.Communities)
-	a.Communities = a.Communities[:bound(len(a.Communities), maxCommunities)]
-	slices.Sort(a.ExtendedCommunities)
-	a.ExtendedCommunities = slices.Compact(a.ExtendedCommunities)
-	a.ExtendedCommunities = a.ExtendedCommunities[:bound(len(a.ExtendedCommunities), maxCommunities)]
-	slices.SortFunc(a.LargeCommunities, compareLarge)
-	a.LargeCommunities = slices.CompactFunc(a.LargeCommunities,
-		func(x, y *planbv1.Attributes_LargeCommunity) bool { return compareLarge(x, y) == 0 })
-	a.LargeCommunities = a.LargeCommunities[:bound(len(a.LargeCommunities), maxCommunities)]
+	a.Communities = bounded(a.Communities, cmp.Compare, &cut)
+	a.ExtendedCommunities = bounded(a.ExtendedCommunities, cmp.Compare, &cut)
+	a.LargeCommunities = bounded(a.LargeCommunities, compareLarge, &cut)
 	slices.SortFunc(a.Tags, func(x, y *planbv1.Attributes_Tag) int { return cmp.Compare(x.Key, y.Key) })
 	for proto.Size(a) > maxEncoded {
 		cut = true
@@ -64,6 +53,14 @@ func EncodeAttributes(a *planbv1.Attributes) (encoded Attributes, cut bool) {
 		return "", true // text that is no UTF-8
 	}
 	return Attributes(bytes), cut
+}
+
+// bounded are the communities in order, each once, as many as the server takes.
+func bounded[T any](all []T, compare func(x, y T) int, cut *bool) []T {
+	slices.SortFunc(all, compare)
+	all = slices.CompactFunc(all, func(x, y T) bool { return compare(x, y) == 0 })
+	*cut = *cut || len(all) > maxCommunities
+	return all[:min(len(all), maxCommunities)]
 }
 
 // Decode is the message; nil for none.

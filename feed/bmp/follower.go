@@ -143,12 +143,10 @@ func capabilities(open *bgp.BGPOpen) (result []bgp.ParameterCapabilityInterface)
 }
 
 func namesFamilies(capabilities []bgp.ParameterCapabilityInterface) bool {
-	for _, c := range capabilities {
-		if _, ok := c.(*bgp.CapMultiProtocol); ok {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(capabilities, func(c bgp.ParameterCapabilityInterface) bool {
+		_, ok := c.(*bgp.CapMultiProtocol)
+		return ok
+	})
 }
 
 func addPath(capabilities []bgp.ParameterCapabilityInterface, family bgp.Family) (mode bgp.BGPAddPathMode) {

@@ -31,7 +31,7 @@ func tuneHeap(room uint64) {
 }
 
 func heapPercent(live, room uint64) int {
-	if live == 0 || room/live > mostPercent/100+1 {
+	if live == 0 {
 		return mostPercent
 	}
 	return min(max(int(100*room/live)-100, leastPercent), mostPercent)

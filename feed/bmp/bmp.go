@@ -83,6 +83,10 @@ func New(options source.Options) (source.Source, error) {
 	for i, router := range s.Routers {
 		s.Routers[i] = router.Unmap()
 	}
+	// BMP names peers without a zone.
+	for i, peer := range s.Peers {
+		s.Peers[i] = peer.Unmap().WithZone("")
+	}
 	switch s.RIB {
 	case locRIB:
 		if len(s.Peers) > 0 {
@@ -143,6 +147,16 @@ func (s *station) isOfRIB(header *bmp.BMPPeerHeader) bool {
 	return s.RIB == locRIB || !header.IsAdjRIBOut() && header.IsPostPolicy() == (s.RIB == postPolicy)
 }
 
+// router is the address by which a router is named: with its zone, or without for all.
+func (s *station) router(address netip.Addr) (netip.Addr, bool) {
+	for _, router := range []netip.Addr{address, address.WithZone("")} {
+		if slices.Contains(s.Routers, router) {
+			return router, true
+		}
+	}
+	return netip.Addr{}, false
+}
+
 // Run takes one connection of each router: a new one that says hello ends the one before
 // it, which the router left half open.
 func (s *station) Run(ctx context.Context, sink source.Sink) error {
@@ -168,9 +182,10 @@ func (s *station) Run(ctx context.Context, sink source.Sink) error {
 		} else if err != nil {
 			return err
 		}
-		router := connection.RemoteAddr().(*net.TCPAddr).AddrPort().Addr().Unmap().WithZone("")
-		if !slices.Contains(s.Routers, router) || !connections.enter(router) {
-			s.Log.Warn("a connection is refused: not of a router that is named, or one too many", "address", router.String())
+		address := connection.RemoteAddr().(*net.TCPAddr).AddrPort().Addr().Unmap()
+		router, ok := s.router(address)
+		if !ok || !connections.enter(router) {
+			s.Log.Warn("a connection is refused: not of a router that is named, or one too many", "address", address.String())
 			connection.Close()
 			continue
 		}

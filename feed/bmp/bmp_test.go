@@ -460,6 +460,24 @@ func TestAConfigurationThatCannotBeUsedIsRefused(t *testing.T) {
 	}
 }
 
+func TestARouterIsNamedWithItsZoneOrForAll(t *testing.T) {
+	made, err := New(sourcetest.Options(t, "{routers: ['fe80::1%eth0', 'fe80::2', '::ffff:192.0.2.1'], rib: pre-policy, peers: ['fe80::9%eth0']}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := made.(*station)
+	for address, want := range map[string]string{"fe80::1%eth0": "fe80::1%eth0", "fe80::1%eth1": "", "fe80::1": "",
+		"fe80::2%eth1": "fe80::2", "192.0.2.1": "192.0.2.1", "192.0.2.2": ""} {
+		got, ok := s.router(netip.MustParseAddr(address))
+		if ok != (want != "") || ok && got.String() != want {
+			t.Errorf("%s is %s", address, got)
+		}
+	}
+	if got := fmt.Sprint(s.Peers); got != "[fe80::9]" {
+		t.Error(got)
+	}
+}
+
 // FuzzMessages takes whatever a router that is named may send.
 func FuzzMessages(f *testing.F) {
 	a := post("2001:db8::a", 65010)

@@ -907,7 +907,7 @@ func TestACallEndsWithItsContext(t *testing.T) {
 	if _, err := client.Lookup(ctx, []netip.Addr{netip.IPv6Unspecified()}); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
-	// A generation that nobody makes.
+	// A generation that does not come.
 	short, stop := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer stop()
 	stream = client.NewStream(short)

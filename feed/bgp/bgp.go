@@ -64,7 +64,7 @@ func New(options source.Options) (source.Source, error) {
 	}
 	s.established = options.Gauge("bgp_established_peers", "Peers whose session is established.")
 	s.lost = options.Counter("bgp_lost_sessions_total", "Sessions that ended.")
-	s.refused = options.Counter("bgp_sweeps_refused_total", "Times that a peer without End-of-RIB was quiet before enough routes were told again.")
+	s.refused = options.Counter("bgp_sweeps_refused_total", "Times that a peer had told all or was quiet, with too few routes told again.")
 	s.nowhere = options.Counter("bgp_paths_refused_total", "Paths of peers that name no next hop.")
 	if err := s.Attributes.Start("bgp", options); err != nil {
 		return nil, err

@@ -99,7 +99,7 @@ func TestARouteThatIsRefusedIsCountedAndNotKept(t *testing.T) {
 	}
 }
 
-// As long as nothing is taken, or nobody is there: what comes and goes leaves nothing.
+// As long as nothing is taken, or no server is there: what comes and goes leaves nothing.
 func TestMemoryIsThatOfTheRoutes(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	table, sink := newTable(&now)

@@ -68,7 +68,7 @@ type Sink interface {
 	Apply(session string, routes []Route)
 
 	// Complete says that the session has told all since Begin: its routes that were
-	// not repeated are withdrawn (sweep).
+	// not repeated are withdrawn (sweep), unless they are so many that the sweep waits.
 	Complete(session string)
 
 	// Lost says that the session ended. Its routes stay for the source's

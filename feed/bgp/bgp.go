@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"strings"
 	"time"
 
@@ -109,7 +110,33 @@ func (s *speaker) read() (*oc.BgpConfigSet, error) {
 	for i := range set.PeerGroups {
 		hurry(&set.PeerGroups[i].Timers.Config)
 	}
+	if s.GRPC == "" && len(set.Vrfs) == 0 {
+		leaveOut(set)
+	}
 	return set, nil
+}
+
+// leaveOut leaves out the families that no peer has, where the file names none: GoBGP makes
+// tables of all that it knows, with thousands of maps each, which the collector goes through.
+func leaveOut(set *oc.BgpConfigSet) {
+	if len(set.Global.AfiSafis) != len(oc.AfiSafiTypeToIntMap) {
+		return
+	}
+	used := map[oc.AfiSafiType]bool{oc.AFI_SAFI_TYPE_IPV4_UNICAST: true, oc.AFI_SAFI_TYPE_IPV6_UNICAST: true}
+	use := func(families []oc.AfiSafi) {
+		for _, family := range families {
+			used[family.Config.AfiSafiName] = true
+		}
+	}
+	for _, group := range set.PeerGroups {
+		use(group.AfiSafis)
+	}
+	for _, neighbor := range set.Neighbors {
+		use(neighbor.AfiSafis)
+	}
+	set.Global.AfiSafis = slices.DeleteFunc(set.Global.AfiSafis, func(family oc.AfiSafi) bool {
+		return !used[family.Config.AfiSafiName]
+	})
 }
 
 // hurry lets sessions come up within seconds where the file leaves GoBGP's defaults: both

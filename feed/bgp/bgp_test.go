@@ -182,6 +182,20 @@ func announcements(count int, withdrawal bool) (paths []*apiutil.Path) {
 	return paths
 }
 
+func TestChangesOfALargeTableAreToldInSeveralCalls(t *testing.T) {
+	w, sink := newTestWatch(t, false)
+	w.state(bgp.BGP_FSM_ESTABLISHED)
+	before := sink.Calls()
+	w.take(announcements(2*maxBatch+1, false)...)
+	if sink.Len() != 2*maxBatch+1 || sink.Calls()-before != 3 {
+		t.Errorf("%d routes by %d calls", sink.Len(), sink.Calls()-before)
+	}
+	w.take(announcements(maxBatch+1, true)...)
+	if sink.Len() != maxBatch || sink.Calls()-before != 5 {
+		t.Errorf("%d routes are left after %d calls", sink.Len(), sink.Calls()-before)
+	}
+}
+
 func TestAnEarlyEndOfRIBWithdrawsNothing(t *testing.T) {
 	for _, kept := range []bool{false, true} {
 		w, sink := newTestWatch(t, false)
@@ -370,6 +384,32 @@ func TestWhatGoBGPRefusesIsRefused(t *testing.T) {
 	} {
 		if _, err := New(sourcetest.Options(t, section)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", section, err)
+		}
+	}
+}
+
+func TestOnlyFamiliesThatPeersHaveGetTables(t *testing.T) {
+	more := bgptest.Neighbor("127.0.0.1", "127.0.0.2", 65002, 0, true, true)
+	evpn := more + "  [[neighbors.afi-safis]]\n    [neighbors.afi-safis.config]\n      afi-safi-name = \"l2vpn-evpn\"\n"
+	for name, c := range map[string]struct {
+		more, section string
+		families      int
+	}{
+		"unicast":             {more, "", 2},
+		"and another":         {evpn, "", 3},
+		"what the file names": {"[[global.afi-safis]]\n  [global.afi-safis.config]\n    afi-safi-name = \"ipv6-unicast\"\n" + more, "", 1},
+		"gobgp may add any":   {more, "grpc: 127.0.0.1:0", len(oc.AfiSafiTypeToIntMap)},
+	} {
+		s, err := New(sourcetest.Options(t, "file: "+bgptest.Write(t, "gobgp.toml", bgptest.Global(65001, "127.0.0.1", -1)+c.more)+"\n"+c.section))
+		if err != nil {
+			t.Fatal(err)
+		}
+		set, err := s.(*speaker).read()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := len(set.Global.AfiSafis); got != c.families {
+			t.Errorf("%s: %d families, not %d", name, got, c.families)
 		}
 	}
 }

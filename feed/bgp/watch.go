@@ -21,6 +21,9 @@ import (
 // The longest that a change waits for others that the sink takes with it.
 const linger = 5 * time.Millisecond
 
+// The most routes that the sink is told at once: a table that is told again needs no copy.
+const maxBatch = 4096
+
 // The most routes of one path that are kept to be shared. With all attributes there are some
 // hundred thousand in a full table, and those that are gone stay until there are too many.
 const maxAlone = 1 << 18
@@ -281,15 +284,22 @@ func (w *watch) flush() {
 	}
 	batches := map[*peer][]source.Route{}
 	for prefix, owner := range w.changed {
+		route := source.Route{Prefix: prefix}
 		if r := w.routes[source.KeyOf(prefix)]; r != nil {
-			batches[r.owner] = append(batches[r.owner], source.Route{Prefix: prefix, Paths: r.told})
-		} else if owner != nil && !owner.holds(prefix) {
-			batches[owner] = append(batches[owner], source.Route{Prefix: prefix})
+			owner, route.Paths = r.owner, r.told
+		} else if owner == nil || owner.holds(prefix) {
+			continue
 		}
+		batch := append(batches[owner], route)
+		if len(batch) == maxBatch {
+			w.sink.Apply(owner.session, batch)
+			batch = batch[:0]
+		}
+		batches[owner] = batch
 	}
 	clear(w.changed)
-	for peer, routes := range batches {
-		w.sink.Apply(peer.session, routes)
+	for owner, batch := range batches {
+		w.sink.Apply(owner.session, batch)
 	}
 }
 

@@ -130,6 +130,13 @@ func (s *Sink) Len() int {
 	return len(s.routes)
 }
 
+// Calls counts those of Apply.
+func (s *Sink) Calls() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.calls
+}
+
 // Withdrawn counts the routes that were there and went.
 func (s *Sink) Withdrawn() int {
 	s.mu.Lock()

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
 # Measures planb-feed with a real server and a real far side of each kind of source: the
-# time from a session's begin until all routes are visible, processor time of the feed and
-# the server until then, and the most memory; then, with 5,000 random changes a second,
-# from the change of a route until a lookup tells it.
+# time from a session's begin until all routes are visible, processor time of the feed, the
+# server and a BGP peer until then, and the most memory; then, with 5,000 random changes a
+# second, from the change of a route until a lookup tells it.
 #
 #   feed/measure.sh TABLE...     # files of "PREFIX NUMBER" lines
 #

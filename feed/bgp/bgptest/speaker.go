@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -49,6 +50,8 @@ func speak(file string, lines io.Reader) error {
 	if err != nil {
 		return err
 	}
+	// It has the memory, and beside a feed that is measured it takes less of the processors.
+	debug.SetGCPercent(400)
 	neighbors := set.Neighbors
 	set.Neighbors = nil
 	gobgp := server.NewBgpServer()
@@ -195,6 +198,9 @@ func (s *Speaker) Say(t testing.TB, lines ...string) {
 		t.Fatal(err)
 	}
 }
+
+// Process is that of the speaker.
+func (s *Speaker) Process() *os.Process { return s.command.Process }
 
 // Kill ends it as kill -9 does.
 func (s *Speaker) Kill() {

@@ -73,7 +73,7 @@ func TestMeasure(t *testing.T) {
 		"bgp":  func() teller { return &bgpTeller{} },
 		"bmp":  func() teller { return &bmpTeller{} },
 	}
-	fmt.Println("source  routes   visible  processor  server's  memory  p50      p99      load")
+	fmt.Println("source  routes   visible  processor  server's  peer's  memory  p50      p99      load")
 	for _, kind := range strings.Fields(os.Getenv("PLANB_FEED_KINDS")) {
 		measure(t, kind, tellers[kind](), tables)
 	}
@@ -122,13 +122,22 @@ func measure(t *testing.T, kind string, from teller, tables []string) {
 		return err == nil && table.VisibleGeneration == table.AcceptedGeneration &&
 			table.RoutesV4+table.RoutesV6 == uint64(len(prefixes))
 	}
+	beforeUp := 0.0 // the peer's, for its own table
 	for end := time.Now().Add(10 * time.Minute); !visible(); time.Sleep(10 * time.Millisecond) {
+		if b, ok := from.(*bgpTeller); ok && beforeUp == 0 {
+			if _, up := f.times.Load("Peer Up"); up {
+				beforeUp = processorTime(t, b.speaker.Process())
+			}
+		}
 		if time.Now().After(end) {
 			t.Fatal("not all routes are visible after ten minutes")
 		}
 	}
 	took := time.Since(began())
-	processor, servers := processorTime(t, f.command.Process), processorTime(t, s.command.Process)
+	processor, servers, peers := processorTime(t, f.command.Process), processorTime(t, s.command.Process), "-"
+	if b, ok := from.(*bgpTeller); ok {
+		peers = fmt.Sprintf("%.2fs", processorTime(t, b.speaker.Process())-beforeUp)
+	}
 	p50, p99 := "-", "-"
 	if seconds, _ := strconv.Atoi(os.Getenv("PLANB_FEED_SECONDS")); seconds > 0 && kind != "file" {
 		// A session that tells all has larger batches.
@@ -138,8 +147,8 @@ func measure(t *testing.T, kind string, from teller, tables []string) {
 		lags := churn(t, client, from, prefixes, time.Duration(seconds)*time.Second)
 		p50, p99 = lags[len(lags)/2].String(), lags[len(lags)*99/100].String()
 	}
-	fmt.Printf("%-6s  %7d  %6.2fs  %8.2fs  %7.2fs  %4dMB  %-7s  %-7s  %s to %s\n", kind, len(prefixes), took.Seconds(),
-		processor, servers, peakMemory(t, f)>>10, p50, p99, before, load(t))
+	fmt.Printf("%-6s  %7d  %6.2fs  %8.2fs  %7.2fs  %6s  %4dMB  %-7s  %-7s  %s to %s\n", kind, len(prefixes), took.Seconds(),
+		processor, servers, peers, peakMemory(t, f)>>10, p50, p99, before, load(t))
 	f.stop(unix.SIGTERM)
 	s.stop(unix.SIGKILL)
 }

@@ -285,6 +285,7 @@ absl::StatusOr<UpdateBatch> DecodeUpdate(const v1::UpdateRoutesRequest& request,
   if (!batch.ok()) return batch;
   batch->validate_only = request.validate_only();
   batch->writer_epoch = request.writer_epoch();
+  if (request.has_complete()) batch->complete = request.complete();
   if (!batch->request_id.empty()) batch->fingerprint = Fingerprint(request);
   return batch;
 }

@@ -379,6 +379,7 @@ Rib Rib::Share() const {
   Rib shared(limits_);
   shared.routes_ = routes_.Share();
   shared.next_hops_ = next_hops_;
+  shared.complete_since_ = complete_since_;
   return shared;
 }
 
@@ -420,6 +421,7 @@ absl::StatusOr<ChangeCounts> Rib::Apply(const Delta& delta) {
   next_hops_.Apply(delta, violations, change.counts);
   if (!violations.empty()) return violations.ToStatus();
   SetRoutes(delta.routes, change);
+  complete_since_ = delta.complete_since;
   for (const auto& [id, routes] : change.uses) {
     next_hops_.CountRoutes(id, routes);
   }

@@ -220,6 +220,11 @@ class Rib {
     return all.ToString();
   }
 
+  // Table.complete_since_unix_nanos. Apply() of a delta sets it, that of a
+  // batch does not.
+  uint64_t complete_since() const { return complete_since_; }
+  void SetCompleteSince(uint64_t nanos) { complete_since_ = nanos; }
+
   // Bytes held, including those shared with other versions. O(1).
   size_t bytes() const;
 
@@ -248,6 +253,7 @@ class Rib {
   RibLimits limits_;
   TableRoutes routes_;
   NextHopSet next_hops_;
+  uint64_t complete_since_ = 0;
 };
 
 }  // namespace planb::server

@@ -38,6 +38,7 @@ class Snapshot {
            std::shared_ptr<const GroupTable> groups, TableFibs fibs)
       : generation_(generation),
         digest_(rib.digest()),
+        complete_since_(rib.complete_since()),
         routes_(rib.routes().Share()),
         next_hops_(rib.next_hops()),
         groups_(std::move(groups)),
@@ -47,6 +48,9 @@ class Snapshot {
 
   // Table.digest.
   const std::string& digest() const { return digest_; }
+
+  // Table.complete_since_unix_nanos.
+  uint64_t complete_since() const { return complete_since_; }
 
   const Fib& fib(Family family) const { return *fibs_.of(family); }
 
@@ -84,6 +88,7 @@ class Snapshot {
  private:
   const uint64_t generation_;
   const std::string digest_;
+  const uint64_t complete_since_;
   const TableRoutes routes_;
   const NextHopSet next_hops_;
   const std::shared_ptr<const GroupTable> groups_;
@@ -98,11 +103,13 @@ struct Pinned {
   explicit Pinned(const Snapshot& snapshot)
       : generation(snapshot.generation()),
         digest(snapshot.digest()),
+        complete_since(snapshot.complete_since()),
         routes(snapshot.routes().Share()),
         next_hops(snapshot.next_hops()) {}
 
   uint64_t generation;
   std::string digest;
+  uint64_t complete_since;
   TableRoutes routes;
   NextHopSet next_hops;
 };

@@ -86,6 +86,7 @@ struct StoredTable {
   FibOptions fib;  // as the table was created
   uint64_t generation = 0;
   uint64_t writer_epoch = 0;
+  uint64_t complete_since = 0;
   std::vector<Route> routes;  // strictly ascending by prefix
   std::vector<NextHop> next_hops;
   std::vector<NextHopGroup> groups;

@@ -60,6 +60,12 @@ constexpr Series kSeries[] = {
      [](const Table&, const S& s) {
        return MetricValue(s.last_build_unix_nanos()) * 1e-9;
      }},
+    {"planb_complete_since_timestamp_seconds",
+     "When a writer first said that the table has all that it is to have, in "
+     "seconds since the Unix epoch; 0 while it is not complete.",
+     [](const Table&, const S& s) {
+       return MetricValue(s.complete_since_unix_nanos()) * 1e-9;
+     }},
     {"planb_rebuild_failing",
      "1 while the last rebuild has failed and an older generation serves.",
      [](const Table&, const S& s) {
@@ -147,6 +153,7 @@ v1::Table Table::state() const {
   state.set_next_hops(rib.next_hops().next_hops().size());
   state.set_groups(rib.next_hops().groups().size());
   state.set_digest(rib.digest());
+  state.set_complete_since_unix_nanos(rib.complete_since());
   state.set_rib_bytes(rib.bytes());
   return state;
 }

@@ -403,6 +403,54 @@ TEST(Table, CloseAwaitsAcceptedBatchesAndFreezeRefusesMore) {
   EXPECT_EQ(table.state().accepted_generation(), 1U);
 }
 
+TEST(Table, IsCompleteSinceTheFirstWordUntilAWriterSaysOtherwise) {
+  Table table(Clocked(9));
+  const auto say = [&](UpdateBatch batch, std::optional<bool> complete) {
+    batch.complete = complete;
+    return table.Apply(std::move(batch)).value().generation;
+  };
+  const auto nanos = [] {
+    return static_cast<uint64_t>(absl::ToUnixNanos(clock_now));
+  };
+  EXPECT_EQ(say({}, false), 0U);  // it is not
+  EXPECT_EQ(say(Upsert("::/0", 1), std::nullopt), 1U);
+  EXPECT_EQ(table.state().complete_since_unix_nanos(), 0U);
+  const uint64_t first = nanos();
+  EXPECT_EQ(say({}, true), 2U);
+  ASSERT_TRUE(table.AwaitVisible(2).ok());
+  EXPECT_EQ(table.Read()->complete_since(), first);
+  Pass(absl::Seconds(1));
+  EXPECT_EQ(say({}, true), 2U);
+  EXPECT_EQ(say(Upsert("::/0", 2), std::nullopt), 3U);
+  EXPECT_EQ(table.state().complete_since_unix_nanos(), first);
+  UpdateBatch validated;
+  validated.validate_only = true;
+  EXPECT_EQ(say(validated, false), 3U);
+  EXPECT_EQ(table.state().complete_since_unix_nanos(), first);
+  EXPECT_EQ(say(Upsert("::/0", 3), false), 4U);
+  ASSERT_TRUE(table.AwaitVisible(4).ok());
+  EXPECT_EQ(table.Read()->complete_since(), 0U);
+  EXPECT_EQ(say(Upsert("::/0", 4), true), 5U);
+  EXPECT_EQ(table.state().complete_since_unix_nanos(), nanos());
+}
+
+// A large batch begins before the word, and is staged after it.
+TEST(Table, ALargeBatchKeepsAWordThatCameMeanwhile) {
+  UpdateStaging staging({.prepared_routes = 2}, StoredTable());
+  const UpdateBatch large = Upserts(3);
+  auto prepared = staging.Begin(large);
+  UpdateBatch word;
+  word.complete = true;
+  ASSERT_TRUE(staging.Stage(word).ok());
+  const uint64_t since = staging.Head().rib.complete_since();
+  EXPECT_NE(since, 0U);
+  UpdateStaging::Prepare(large, *prepared);
+  const auto staged = staging.Stage(large, &*prepared);
+  ASSERT_TRUE(staged.ok());
+  EXPECT_EQ(staging.Head().rib.complete_since(), since);
+  EXPECT_EQ(staged->record.delta->complete_since, since);
+}
+
 TEST(Table, AnOlderWriterIsRefused) {
   Table table({});
   UpdateBatch batch = Upsert("::/0", 1);

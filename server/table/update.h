@@ -59,6 +59,7 @@ struct UpdateBatch {
 
   std::optional<uint64_t> expected_generation;
   uint64_t writer_epoch = 0;
+  std::optional<bool> complete;
   bool validate_only = false;
   bool require_next_hops = false;
   std::string request_id;
@@ -113,6 +114,8 @@ struct Delta {
   std::vector<NextHopId> deleted_groups;
   // Table.digest of this generation.
   std::string digest;
+  // Table.complete_since_unix_nanos of this generation.
+  uint64_t complete_since = 0;
 
   // Bytes held, approximately.
   size_t bytes() const;

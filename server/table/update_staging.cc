@@ -141,6 +141,11 @@ absl::StatusOr<Rib::Change> ReplaceAll(const UpdateBatch& batch,
   return change;
 }
 
+// 0 stands for no moment.
+uint64_t UnixNanos(absl::Time time) {
+  return static_cast<uint64_t>(std::max<int64_t>(absl::ToUnixNanos(time), 1));
+}
+
 }  // namespace
 
 absl::StatusOr<Rib> UpdateStaging::ToRib(const RibLimits& limits,
@@ -151,6 +156,7 @@ absl::StatusOr<Rib> UpdateStaging::ToRib(const RibLimits& limits,
   batch.groups = stored.groups;
   Rib rib(limits);
   const auto change = ReplaceAll(batch, limits, rib);
+  rib.SetCompleteSince(stored.complete_since);
   if (change.ok()) return rib;
   return Error(
       absl::StatusCode::kDataLoss, "STORE_CORRUPT",
@@ -381,9 +387,16 @@ absl::StatusOr<UpdateStaging::Staged> UpdateStaging::Stage(
   staged.outcome = {head_.generation, change->counts, head_.rib.digest(), now};
   if (batch.validate_only) return staged;
   staged.operations = change->operations;
+  uint64_t since = head_.rib.complete_since();
+  if (batch.complete.has_value() && *batch.complete != (since != 0)) {
+    since = *batch.complete ? UnixNanos(now) : 0;
+  }
+  next.rib.SetCompleteSince(since);
+  change->delta.complete_since = since;
   // First all that may throw. What is reserved too much is returned by the next
   // batch.
-  const bool changes = change->counts.Any();
+  const bool changes =
+      change->counts.Any() || since != head_.rib.complete_since();
   next.writer_epoch = std::max(head_.writer_epoch, batch.writer_epoch);
   staged.record.writer_epoch = next.writer_epoch;
   staged.stores = changes || !batch.request_id.empty() ||
@@ -510,7 +523,9 @@ absl::StatusOr<UpdateStaging::Staged> UpdateStaging::StageWhole(
                      head_.generation));
   }
   AcceptedBatch accepted = {.writer_epoch = whole.writer_epoch};
+  rib.SetCompleteSince(whole.complete_since);
   if (whole.generation != head_.generation) {
+    change->delta.complete_since = whole.complete_since;
     change->delta.previous = head_.generation;
     change->delta.generation = whole.generation;
     accepted.delta = std::make_shared<const Delta>(std::move(change->delta));

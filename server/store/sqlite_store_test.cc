@@ -278,6 +278,7 @@ TEST(SqliteStore, SnapshotHoldsALargeTable) {
   StoredTable table = {.name = "default",
                        .generation = 1,
                        .writer_epoch = 7,
+                       .complete_since = 9,
                        .routes = SyntheticTable(
                            {.ipv6_routes = 120'000, .ipv4_routes = 90'000})};
   for (NextHopId id = 1; id <= 30'000; ++id) {
@@ -289,6 +290,7 @@ TEST(SqliteStore, SnapshotHoldsALargeTable) {
   const auto delta = std::make_shared<Delta>(*batch.delta);
   delta->next_hops = table.next_hops;
   delta->groups = table.groups;
+  delta->complete_since = table.complete_since;
   ASSERT_TRUE(
       store->Append("default", {{.delta = delta, .writer_epoch = 7}}).ok());
   store->OfferSnapshot("default", [&] { return MakeVersion(table); });

@@ -25,6 +25,8 @@ constexpr uint8_t kHasDelta = 1;
 constexpr uint8_t kHasRequest = 2;
 // Next hops of the delta may have attributes.
 constexpr uint8_t kHasAttributes = 4;
+// The table is complete after the delta.
+constexpr uint8_t kIsComplete = 8;
 constexpr size_t kDigestBytes = 16;
 constexpr uint64_t kNoGeneration = ~uint64_t{0};
 
@@ -215,12 +217,15 @@ void AppendBatch(const AcceptedBatch& batch, std::string& out) {
   const bool has_delta = batch.delta != nullptr;
   const bool has_request = batch.request.has_value();
   const bool attributes = has_delta && HasAttributes(*batch.delta);
+  const bool complete = has_delta && batch.delta->complete_since != 0;
   AppendLittle(static_cast<uint8_t>((has_delta ? kHasDelta : 0) |
                                     (has_request ? kHasRequest : 0) |
-                                    (attributes ? kHasAttributes : 0)),
+                                    (attributes ? kHasAttributes : 0) |
+                                    (complete ? kIsComplete : 0)),
                out);
   AppendLittle(batch.writer_epoch, out);
   if (has_delta) AppendDelta(*batch.delta, attributes, out);
+  if (complete) AppendLittle(batch.delta->complete_since, out);
   if (has_request) AppendRequest(*batch.request, out);
 }
 
@@ -229,13 +234,18 @@ absl::Status ReadBatch(ByteCursor& cursor, AcceptedBatch& batch) {
   if (!cursor.ReadLittle(&parts) || !cursor.ReadLittle(&batch.writer_epoch)) {
     return Cut();
   }
-  if ((parts & ~(kHasDelta | kHasRequest | kHasAttributes)) != 0) {
+  if ((parts & ~(kHasDelta | kHasRequest | kHasAttributes | kIsComplete)) !=
+      0) {
     return Malformed(absl::StrCat("has a batch with parts ", int{parts}));
   }
   absl::Status status;
   if ((parts & kHasDelta) != 0) {
     const auto delta = std::make_shared<Delta>();
     status = ReadDelta(cursor, (parts & kHasAttributes) != 0, *delta);
+    if (status.ok() && (parts & kIsComplete) != 0 &&
+        !cursor.ReadLittle(&delta->complete_since)) {
+      status = Cut();
+    }
     batch.delta = delta;
   }
   if (status.ok() && (parts & kHasRequest) != 0) {
@@ -279,8 +289,10 @@ absl::StatusOr<std::vector<AcceptedBatch>> ReadEntry(absl::string_view bytes) {
 absl::Status ForEachPart(
     const TableContents& contents, size_t part_bytes,
     absl::FunctionRef<absl::Status(absl::string_view)> write) {
-  const auto delta = std::make_shared<Delta>(
-      Delta{.generation = contents.generation, .digest = contents.digest});
+  const auto delta =
+      std::make_shared<Delta>(Delta{.generation = contents.generation,
+                                    .digest = contents.digest,
+                                    .complete_since = contents.complete_since});
   std::string part;
   size_t bytes = 0;  // of the delta, about
   absl::Status status;

@@ -48,6 +48,7 @@ struct TableContents {
   const TableRoutes& routes;
   const NextHopSet& next_hops;
   uint64_t writer_epoch = 0;
+  uint64_t complete_since = 0;
   absl::Span<const AnsweredRequest> requests;
 };
 inline TableContents ContentsOf(const TableVersion& version) {
@@ -56,6 +57,7 @@ inline TableContents ContentsOf(const TableVersion& version) {
           .routes = version.rib.routes(),
           .next_hops = version.rib.next_hops(),
           .writer_epoch = version.writer_epoch,
+          .complete_since = version.rib.complete_since(),
           .requests = version.requests};
 }
 

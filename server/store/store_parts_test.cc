@@ -70,7 +70,11 @@ AcceptedBatch FullBatch() {
 }
 
 TEST(StoreEntry, BatchesRoundTrip) {
-  const AcceptedBatch batch = FullBatch();
+  AcceptedBatch batch = FullBatch();
+  EXPECT_EQ(Read(Bytes(batch)).delta->complete_since, 0U);
+  Delta complete = *batch.delta;
+  complete.complete_since = ~0ULL;
+  batch.delta = std::make_shared<const Delta>(std::move(complete));
   const AcceptedBatch read = Read(Bytes(batch));
   EXPECT_EQ(read.delta->generation, batch.delta->generation);
   EXPECT_EQ(read.delta->previous, batch.delta->previous);
@@ -80,6 +84,7 @@ TEST(StoreEntry, BatchesRoundTrip) {
   EXPECT_EQ(read.delta->deleted_next_hops, batch.delta->deleted_next_hops);
   EXPECT_EQ(read.delta->deleted_groups, batch.delta->deleted_groups);
   EXPECT_EQ(read.delta->digest, batch.delta->digest);
+  EXPECT_EQ(read.delta->complete_since, ~0ULL);
   EXPECT_EQ(read.writer_epoch, batch.writer_epoch);
   EXPECT_EQ(read.request, batch.request);
 

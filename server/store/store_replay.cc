@@ -112,6 +112,7 @@ absl::Status LogReplay::Read(absl::string_view entry, bool is_part) {
 void LogReplay::Merge(const Delta& delta) {
   table_.generation = delta.generation;
   digest_ = delta.digest;
+  table_.complete_since = delta.complete_since;
   changes_.insert(changes_.end(), delta.routes.begin(), delta.routes.end());
   // What a delta both deletes and adds is added.
   for (const NextHopId id : delta.deleted_next_hops) next_hops_[id].reset();

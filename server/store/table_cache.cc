@@ -204,7 +204,8 @@ absl::Status TableCache::TryWrite(absl::Span<const Table> tables,
                       {.generation = pinned.generation,
                        .digest = pinned.digest,
                        .routes = pinned.routes,
-                       .next_hops = pinned.next_hops},
+                       .next_hops = pinned.next_hops,
+                       .complete_since = pinned.complete_since},
                       *state);
     // SQLite may have rolled back: it would commit another statement at once.
     if (!status.ok()) return status;

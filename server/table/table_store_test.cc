@@ -402,6 +402,7 @@ TEST(TableStore, StartsWithTheStoredTable) {
   StoredTable stored = {.name = "default",
                         .generation = 41,
                         .writer_epoch = 3,
+                        .complete_since = 5,
                         .routes = {{P("10.0.0.0/8"), 1}, {P("::/0"), 100}},
                         .next_hops = {{.id = 1, .label = "one"}},
                         .groups = {{.id = 100, .members = {{1, 1}}}},
@@ -412,6 +413,8 @@ TEST(TableStore, StartsWithTheStoredTable) {
   EXPECT_EQ(table.Read()->fib(Family::kIpv6).Lookup(Address::V6(1)), 100U);
   EXPECT_EQ(table.Read()->groups().Choose(100, 5), 1U);
   EXPECT_EQ(table.state().writer_epoch(), 3U);
+  EXPECT_EQ(table.state().complete_since_unix_nanos(), 5U);
+  EXPECT_EQ(table.Read()->complete_since(), 5U);
   UpdateBatch repeated;
   repeated.request_id = "a";
   repeated.fingerprint = 11;

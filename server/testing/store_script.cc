@@ -170,6 +170,8 @@ Delta StoreScript::RandomDelta(Table& table) {
     }
   }
   delta.digest = Digest(table);
+  if (Below(5) == 0) table.complete_since = Below(2) * random_();
+  delta.complete_since = table.complete_since;
   return delta;
 }
 
@@ -194,6 +196,7 @@ StoredTable StoreScript::ToStored(const std::string& name, const Table& table) {
                         .fib = table.fib,
                         .generation = table.generation,
                         .writer_epoch = table.writer_epoch,
+                        .complete_since = table.complete_since,
                         .requests = table.requests};
   for (const auto& [prefix, next_hop] : table.routes) {
     stored.routes.push_back({prefix, next_hop});
@@ -218,6 +221,7 @@ TableVersion MakeVersion(const StoredTable& table) {
   batch.next_hops = table.next_hops;
   batch.groups = table.groups;
   ABSL_RAW_CHECK(version.rib.Apply(batch).ok(), "the table is valid");
+  version.rib.SetCompleteSince(table.complete_since);
   return version;
 }
 
@@ -239,6 +243,10 @@ std::string StoreDifference(const std::vector<StoredTable>& expected,
     }
     if (a.writer_epoch != b.writer_epoch) {
       return absl::StrCat(a.name, ": writer epochs differ");
+    }
+    if (a.complete_since != b.complete_since) {
+      return absl::StrCat(a.name, ": complete since ", b.complete_since,
+                          ", not ", a.complete_since);
     }
     if (a.routes != b.routes) return absl::StrCat(a.name, ": routes differ");
     if (a.next_hops != b.next_hops) {

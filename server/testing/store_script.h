@@ -51,6 +51,7 @@ class StoreScript {
     FibOptions fib;
     uint64_t generation = 0;
     uint64_t writer_epoch = 0;
+    uint64_t complete_since = 0;
     std::map<Prefix, NextHopId> routes;
     std::map<NextHopId, NextHop> next_hops;
     std::map<NextHopId, NextHopGroup> groups;

@@ -90,6 +90,9 @@ bool GenerationAssembler::MayReplace(uint64_t generation) const {
 
 absl::StatusOr<std::optional<GenerationChanges>> GenerationAssembler::Add(
     const v1::WatchRoutesResponse& message) {
+  if (message.has_complete_since_unix_nanos()) {
+    complete_since_ = message.complete_since_unix_nanos();
+  }
   const bool reset = message.reset();
   if (partial_.has_value()) {
     if (message.generation() != partial_->generation ||
@@ -133,6 +136,7 @@ std::optional<GenerationChanges> GenerationAssembler::Complete(
     digest_ = changes.digest;
   }
   last_ = changes.generation;
+  changes.complete_since = complete_since_;
   return changes;
 }
 

@@ -36,6 +36,9 @@ struct GenerationChanges {
   std::vector<NextHopId> deleted_groups;
   // Table.digest at `generation`. Empty in some bookmarks.
   std::string digest;
+  // Table.complete_since_unix_nanos at `generation`; what it was before in a
+  // bookmark that does not say.
+  uint64_t complete_since = 0;
 };
 
 // Never the digest of a table: a watch from it begins with the whole table.
@@ -81,6 +84,7 @@ class GenerationAssembler {
 
   uint64_t last_;
   std::string digest_;  // of last_, as `digest` above
+  uint64_t complete_since_ = 0;
   Replacement replacement_;
   std::optional<GenerationChanges> partial_;
 };

@@ -168,6 +168,19 @@ TEST(GenerationAssembler, BookmarksGoForwardOnly) {
   EXPECT_FALSE(assembler.Add(Message(7, true)).ok());
 }
 
+TEST(GenerationAssembler, SaysSinceWhenTheTableIsComplete) {
+  GenerationAssembler assembler = After(5);
+  const auto add = [&](uint64_t generation, std::optional<uint64_t> since) {
+    v1::WatchRoutesResponse message = Message(generation, true);
+    if (since.has_value()) message.set_complete_since_unix_nanos(*since);
+    return assembler.Add(message).value()->complete_since;
+  };
+  EXPECT_EQ(add(5, std::nullopt), 0U);
+  EXPECT_EQ(add(6, 9), 9U);
+  EXPECT_EQ(add(6, std::nullopt), 9U);
+  EXPECT_EQ(add(7, 0), 0U);
+}
+
 TEST(GenerationAssembler, APartCanBeDropped) {
   GenerationAssembler assembler = After(5);
   ASSERT_TRUE(assembler.Add(Announce(6, false)).ok());

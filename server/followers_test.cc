@@ -71,6 +71,8 @@ class Followers : public testing::Test {
     })) << follower.process().Log();
     EXPECT_EQ(follower.List(), leader.List());
     EXPECT_EQ(follower.State().digest(), wanted.digest());
+    EXPECT_EQ(follower.State().complete_since_unix_nanos(),
+              wanted.complete_since_unix_nanos());
   }
 
   const std::string link_ = TempPath("leader.sock");
@@ -94,6 +96,7 @@ void UpdateAtRandom(std::mt19937_64& random, const StoredServer& server) {
     hop.mutable_attributes()->set_origin_as(
         static_cast<uint32_t>(random() % 9));
   }
+  if (random() % 8 == 0) request.set_complete(random() % 4 > 0);
   ASSERT_TRUE(server.Update(request).ok());
 }
 
@@ -103,6 +106,14 @@ TEST_F(Followers, HaveTheSameGenerationsInTiers) {
   for (int i = 0; i < 50; ++i) UpdateAtRandom(random, *leader);
   const auto middle = Follow();
   const auto leaf = FollowAt(middle->socket(), {});
+  v1::UpdateRoutesRequest word;
+  for (const bool complete : {true, false, true}) {
+    word.set_complete(complete);
+    ASSERT_TRUE(leader->Update(word).ok());
+    ExpectSame(*leader, *middle);
+    ExpectSame(*leader, *leaf);
+    EXPECT_EQ(leaf->State().complete_since_unix_nanos() != 0, complete);
+  }
   for (int i = 0; i < 100; ++i) {
     UpdateAtRandom(random, *leader);
     v1::UpdateRoutesResponse response;

@@ -73,6 +73,8 @@ class Replicas : public testing::Test {
       EXPECT_EQ(state.visible_generation(), states[0].accepted_generation());
       EXPECT_EQ(state.digest(), states[0].digest());
       EXPECT_EQ(state.routes_v6(), states[0].routes_v6());
+      EXPECT_EQ(state.complete_since_unix_nanos(),
+                states[0].complete_since_unix_nanos());
     }
   }
 
@@ -99,6 +101,14 @@ TEST_F(Replicas, WriteToOneAndReadFromAnother) {
               i + 1);
   }
   ExpectSame(servers);
+  v1::UpdateRoutesRequest word;
+  word.set_complete(true);
+  ASSERT_TRUE(servers[0]->Update(word).ok());
+  ExpectSame(servers);
+  // And one that reads it from the store.
+  servers.push_back(Start());
+  ExpectSame(servers);
+  EXPECT_NE(servers[3]->State().complete_since_unix_nanos(), 0U);
 }
 
 // A server that reads its initial routes while others write already, also with

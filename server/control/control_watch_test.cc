@@ -83,6 +83,38 @@ TEST(ControlWatch, SendsBookmarksFirstAndPeriodically) {
   }
 }
 
+TEST(ControlWatch, SaysSinceWhenTheTableIsComplete) {
+  ServerOptions options;
+  options.control.bookmark_interval = absl::Milliseconds(10);
+  RunningServer running(options);
+  running.Announce({{"::/0", 1}});
+  Watch watch(running.table(), 1);
+  v1::WatchRoutesResponse message = watch.Read();
+  EXPECT_TRUE(message.has_complete_since_unix_nanos());
+  EXPECT_EQ(message.complete_since_unix_nanos(), 0U);
+  v1::UpdateRoutesRequest request;
+  request.set_complete(true);
+  ASSERT_TRUE(Call(running, &Stub::UpdateRoutes, request).status.ok());
+  const uint64_t since = GetTable(running).complete_since_unix_nanos();
+  ASSERT_GT(since, 0U);
+  while (message.generation() < 2) message = watch.Read();
+  for (int i = 0; i < 2; ++i, message = watch.Read()) {
+    EXPECT_EQ(message.generation(), 2U);
+    EXPECT_TRUE(message.generation_complete());
+    EXPECT_EQ(message.complete_since_unix_nanos(), since);
+  }
+  // A later generation follows, which says it.
+  EXPECT_FALSE(
+      Watch(running.table(), 1).Read().has_complete_since_unix_nanos());
+  // A generation with changes, and a whole table.
+  running.Announce({{"::/0", 2}});
+  while (message.updates().empty()) message = watch.Read();
+  EXPECT_EQ(message.complete_since_unix_nanos(), since);
+  message = Watch(running.table(), 9, "", /*resync=*/true).Read();
+  EXPECT_TRUE(message.reset());
+  EXPECT_EQ(message.complete_since_unix_nanos(), since);
+}
+
 // A generation without routes is sent too.
 TEST(ControlWatch, SendsNextHopsAndGroups) {
   RunningServer running;

@@ -94,9 +94,10 @@ class GenerationEncoder {
   }
 
   // Completes the generation.
-  bool Finish(const std::string& digest) {
+  bool Finish(const std::string& digest, uint64_t complete_since) {
     message_.set_generation_complete(true);
     message_.set_digest(digest);
+    message_.set_complete_since_unix_nanos(complete_since);
     return Write();
   }
 
@@ -134,7 +135,8 @@ bool EncodeDelta(const Delta& delta, GenerationEncoder::Output out) {
   GenerationEncoder encoder(delta.generation, /*reset=*/false, out);
   return encoder.AddNextHops(delta.next_hops) &&
          encoder.AddGroups(delta.groups) && encoder.AddRoutes(delta.routes) &&
-         encoder.AddDeleted(delta) && encoder.Finish(delta.digest);
+         encoder.AddDeleted(delta) &&
+         encoder.Finish(delta.digest, delta.complete_since);
 }
 
 bool EncodeWhole(const Pinned& pinned, GenerationEncoder::Output out) {
@@ -143,7 +145,7 @@ bool EncodeWhole(const Pinned& pinned, GenerationEncoder::Output out) {
          encoder.AddGroups(pinned.next_hops.groups()) &&
          encoder.AddRoutes(pinned.routes.of(Family::kIpv4)) &&
          encoder.AddRoutes(pinned.routes.of(Family::kIpv6)) &&
-         encoder.Finish(pinned.digest);
+         encoder.Finish(pinned.digest, pinned.complete_since);
 }
 
 std::vector<std::string> Messages(const Delta& delta) {
@@ -244,6 +246,12 @@ absl::Status SendChanges(ControlContext& context,
       bookmark.set_generation(generation);
       bookmark.set_generation_complete(true);
       bookmark.set_digest(digest);
+      {
+        const auto visible = (*table)->Read();
+        if (visible->generation() == generation) {
+          bookmark.set_complete_since_unix_nanos(visible->complete_since());
+        }
+      }
       if (!write(bookmark)) return ClientGone();
       next_bookmark = SteadyAfter(context.limits.bookmark_interval);
     }

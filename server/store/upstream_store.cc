@@ -93,6 +93,7 @@ StoredTable UpstreamStore::Watch::Take(GenerationChanges& whole) {
   table.position = ++position;
   table.fib = fib;
   table.generation = whole.generation;
+  table.complete_since = whole.complete_since;
   table.routes = std::move(whole.routes);
   table.next_hops = std::move(whole.next_hops);
   table.groups = std::move(whole.groups);
@@ -309,7 +310,8 @@ void UpstreamStore::RunWatch(Watch& watch) {
                 .groups = std::move(changes->groups),
                 .deleted_next_hops = std::move(changes->deleted_next_hops),
                 .deleted_groups = std::move(changes->deleted_groups),
-                .digest = std::move(changes->digest)});
+                .digest = std::move(changes->digest),
+                .complete_since = changes->complete_since});
       ++watch.position;
       if (!Tell([&](StoreFollower& f) {
             f.Appended(watch.name, watch.id, watch.position,

@@ -21,6 +21,7 @@ constexpr uint32_t kMaxWaitMs = Tag(6, WireType::kVarint);
 constexpr uint32_t kWantPrefixLengths = Tag(7, WireType::kVarint);
 constexpr uint32_t kUpperHalvesV6 = Tag(8, WireType::kLengthDelimited);
 constexpr uint32_t kFlowHashes = Tag(9, WireType::kLengthDelimited);
+constexpr uint32_t kRequireComplete = Tag(10, WireType::kVarint);
 
 // The fields as read, before the request gets them.
 struct RequestFields {
@@ -33,6 +34,7 @@ struct RequestFields {
   uint64_t min_generation = 0;
   uint64_t max_wait_ms = 0;
   uint64_t want_prefix_lengths = 0;
+  uint64_t require_complete = 0;
 };
 
 bool ReadField(MessageReader& reader, RequestFields& fields) {
@@ -53,6 +55,8 @@ bool ReadField(MessageReader& reader, RequestFields& fields) {
       return reader.ReadVarint(fields.max_wait_ms);
     case kWantPrefixLengths:
       return reader.ReadVarint(fields.want_prefix_lengths);
+    case kRequireComplete:
+      return reader.ReadVarint(fields.require_complete);
     case kUpperHalvesV6:
       return reader.ReadBytes(fields.upper_halves_v6);
     case kFlowHashes:
@@ -84,6 +88,7 @@ bool ParseBatchRequest(Pieces message, BatchRequest& request) {
   // A larger varint is cut to 32 bits, as the generated parser does.
   request.max_wait_ms = static_cast<uint32_t>(fields.max_wait_ms);
   request.want_prefix_lengths = fields.want_prefix_lengths != 0;
+  request.require_complete = fields.require_complete != 0;
   return true;
 }
 
@@ -97,7 +102,8 @@ size_t EncodedSize(const OutgoingRequest& request) {
   size_t size = VarintFieldSize(request.request_id) +
                 VarintFieldSize(request.min_generation) +
                 VarintFieldSize(request.max_wait_ms) +
-                VarintFieldSize(request.want_prefix_lengths);
+                VarintFieldSize(request.want_prefix_lengths) +
+                VarintFieldSize(request.require_complete);
   for (const absl::string_view bytes :
        {request.table, request.flow_hashes, request.addresses_v6,
         request.addresses_v4, request.upper_halves_v6}) {
@@ -116,6 +122,7 @@ char* EncodeHead(const OutgoingRequest& request, char* to) {
   to = WriteVarintField(kMinGeneration, request.min_generation, to);
   to = WriteVarintField(kMaxWaitMs, request.max_wait_ms, to);
   to = WriteVarintField(kWantPrefixLengths, request.want_prefix_lengths, to);
+  to = WriteVarintField(kRequireComplete, request.require_complete, to);
   to = WritePrefix(kTable, request.table.size(), to);
   to = WriteBytes(request.table, to);
   // Before the addresses, which are four times as long: these are the tail.

@@ -36,6 +36,7 @@ struct BatchRequest {
   uint64_t min_generation = 0;
   uint32_t max_wait_ms = 0;
   bool want_prefix_lengths = false;
+  bool require_complete = false;
 };
 
 // Reads `message` into `request` and replaces all its fields. The fields within
@@ -57,6 +58,7 @@ struct OutgoingRequest {
   uint32_t max_wait_ms = 0;
   bool want_prefix_lengths = false;
   absl::string_view flow_hashes = {};
+  bool require_complete = false;
 };
 
 // The size of the message in bytes.
@@ -72,7 +74,7 @@ char* Encode(const OutgoingRequest& request, char* to);
 // there, without a copy, as a slice of its own.
 absl::string_view Tail(const OutgoingRequest& request);
 
-// EncodedSize(request) - Tail(request).size(): at most 60 bytes more than the
+// EncodedSize(request) - Tail(request).size(): at most 62 bytes more than the
 // table's name, the flow hashes, and the address fields before the tail.
 size_t EncodedHeadSize(const OutgoingRequest& request);
 

@@ -35,6 +35,7 @@ std::vector<OutgoingRequest> Requests() {
           request.min_generation = id / 3;
           request.max_wait_ms = static_cast<uint32_t>(id);
           request.want_prefix_lengths = true;
+          request.require_complete = true;
         }
         requests.push_back(request);
         request.upper_halves_v6 = kUpper;
@@ -69,6 +70,7 @@ v1::BatchLookupRequest Generated(const OutgoingRequest& request) {
   message.set_min_generation(request.min_generation);
   message.set_max_wait_ms(request.max_wait_ms);
   message.set_want_prefix_lengths(request.want_prefix_lengths);
+  message.set_require_complete(request.require_complete);
   message.set_flow_hashes(String(request.flow_hashes));
   return message;
 }

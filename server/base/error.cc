@@ -41,6 +41,15 @@ void Attach(const Message& message, absl::Status& status) {
                     absl::Cord(message.SerializeAsString()));
 }
 
+void AttachRetry(absl::Duration after, absl::Status& status) {
+  RetryInfo retry;
+  const int64_t nanos = absl::ToInt64Nanoseconds(after);
+  retry.mutable_retry_delay()->set_seconds(nanos / 1'000'000'000);
+  retry.mutable_retry_delay()->set_nanos(
+      static_cast<int32_t>(nanos % 1'000'000'000));
+  Attach(retry, status);
+}
+
 template <typename Message>
 Message Detail(const absl::Status& status) {
   Message message;
@@ -79,14 +88,15 @@ absl::Status QuotaError(absl::string_view reason, absl::string_view subject,
   violation.set_subject(std::string(subject));
   violation.set_description(std::string(description));
   Attach(quota, status);
-  if (retry_after > absl::ZeroDuration()) {
-    RetryInfo retry;
-    const int64_t nanos = absl::ToInt64Nanoseconds(retry_after);
-    retry.mutable_retry_delay()->set_seconds(nanos / 1'000'000'000);
-    retry.mutable_retry_delay()->set_nanos(
-        static_cast<int32_t>(nanos % 1'000'000'000));
-    Attach(retry, status);
-  }
+  if (retry_after > absl::ZeroDuration()) AttachRetry(retry_after, status);
+  return status;
+}
+
+absl::Status UnavailableError(absl::string_view reason,
+                              absl::string_view message,
+                              absl::Duration retry_after) {
+  absl::Status status = Error(absl::StatusCode::kUnavailable, reason, message);
+  AttachRetry(retry_after, status);
   return status;
 }
 

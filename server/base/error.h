@@ -34,6 +34,11 @@ absl::Status QuotaError(absl::string_view reason, absl::string_view subject,
                         absl::string_view description,
                         absl::Duration retry_after = absl::ZeroDuration());
 
+// UNAVAILABLE with RetryInfo.
+absl::Status UnavailableError(absl::string_view reason,
+                              absl::string_view message,
+                              absl::Duration retry_after);
+
 // The error of calls that a draining server refuses: UNAVAILABLE (DRAINING).
 absl::Status DrainingError();
 

@@ -116,6 +116,13 @@ absl::Status CheckBatch(const Batch& batch, const LookupLimits& limits,
   return status;
 }
 
+absl::Status CheckComplete(const Snapshot& snapshot, bool required) {
+  if (!required || snapshot.complete_since() != 0) return absl::OkStatus();
+  return UnavailableError("TABLE_NOT_COMPLETE",
+                          "no writer has said that the table is complete",
+                          absl::Seconds(1));
+}
+
 size_t AnswerBatch(const Snapshot& snapshot, const Kernel& kernel,
                    const Batch& batch, const wire::ResponseBody& answers) {
   const wire::BatchRequest& request = batch.request;

@@ -56,6 +56,10 @@ size_t CountAddresses(const wire::BatchRequest& request);
 absl::Status CheckBatch(const Batch& batch, const LookupLimits& limits,
                         const FibOptions& table = {});
 
+// Errors: UNAVAILABLE (TABLE_NOT_COMPLETE, with RetryInfo) if a lookup that
+// requires it is not of a complete generation.
+absl::Status CheckComplete(const Snapshot& snapshot, bool required);
+
 // Looks up the next hops of `batch` in `snapshot` and writes them to `answers`,
 // which has room for them. Writes prefix lengths, too, if there is room for
 // them and the snapshot's FIBs keep them. Returns how many addresses had no

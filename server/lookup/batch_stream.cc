@@ -133,6 +133,11 @@ void BatchStream::Answer(const TableRef& table, BatchReader& reader) {
       batch.request.want_prefix_lengths && !table->fib_options().prefix_lengths;
   if (!slowly || batch.addresses <= kPrefixStep) {
     const auto snapshot = table->Read();
+    if (const auto complete =
+            CheckComplete(*snapshot, batch.request.require_complete);
+        !complete.ok()) {
+      return Fail(complete, batch.request.request_id, snapshot->generation());
+    }
     BatchReply reply = AnswerReply(*snapshot, worker_.context().kernel, batch);
     if (reply.lengths != nullptr) {
       AnswerLengths(*snapshot, batch, 0, batch.addresses, reply.lengths);
@@ -154,6 +159,17 @@ bool BatchStream::FindLengths(Lengths& lengths) {
   const Batch& batch = waiting_batch_.batch();
   if (!lengths.snapshot.has_value()) {
     lengths.snapshot.emplace(lengths.table->Read());
+    const Snapshot& snapshot = **lengths.snapshot;
+    if (const auto complete =
+            CheckComplete(snapshot, batch.request.require_complete);
+        !complete.ok()) {
+      waiting_ = false;
+      Fail(complete, batch.request.request_id, snapshot.generation());
+      waiting_batch_ = {};
+      lengths.snapshot.reset();
+      Proceed();
+      return false;
+    }
     lengths.reply =
         AnswerReply(**lengths.snapshot, worker_.context().kernel, batch);
   }

@@ -118,6 +118,9 @@ absl::StatusOr<size_t> AnswerLookup(const Snapshot& snapshot,
                                     const v1::LookupRequest& request,
                                     v1::LookupResponse& response, size_t count,
                                     size_t& attributes) {
+  const absl::Status complete =
+      CheckComplete(snapshot, request.require_complete());
+  if (!complete.ok()) return complete;
   size_t misses = 0;
   response.set_generation(snapshot.generation());
   const auto done = static_cast<size_t>(response.results_size());

@@ -32,7 +32,7 @@
 namespace planb::server {
 
 // The reasons that a batch can fail for. Every series exists from the start.
-inline constexpr std::array<absl::string_view, 12> kLookupErrorReasons = {
+inline constexpr std::array<absl::string_view, 13> kLookupErrorReasons = {
     "MESSAGE_MALFORMED",
     "ADDRESSES_LENGTH",
     "ADDRESS_INVALID",
@@ -42,6 +42,7 @@ inline constexpr std::array<absl::string_view, 12> kLookupErrorReasons = {
     "REQUEST_TOO_LARGE",
     "PREFIX_LENGTHS_UNDECIDED",
     "GENERATION_NOT_VISIBLE",
+    "TABLE_NOT_COMPLETE",
     "TOO_MANY_WAITERS",
     "DRAINING",
     "OTHER",

@@ -135,6 +135,58 @@ TEST(Lookup, RefusesWithPreciseStatus) {
   EXPECT_EQ(ReasonOf(status), "GENERATION_NOT_VISIBLE");
 }
 
+// In one call, and in band, where the stream goes on; with and without prefixes
+// that are found in slices.
+TEST(Lookup, RefusesATableThatIsNotComplete) {
+  RunningServer running;
+  running.Announce({{"::/0", 1}});
+  grpc::ClientContext context;
+  const auto stream = running.lookup().BatchLookup(&context);
+  for (const bool complete : {false, true, false}) {
+    v1::UpdateRoutesRequest update;
+    update.set_complete(complete);
+    grpc::ClientContext update_context;
+    v1::UpdateRoutesResponse updated;
+    ASSERT_TRUE(
+        running.table().UpdateRoutes(&update_context, update, &updated).ok());
+    for (const bool required : {false, true}) {
+      for (const bool prefixes : {false, true}) {
+        v1::LookupRequest request;
+        v1::BatchLookupRequest batch;
+        for (size_t i = 0; i < 2 * kPrefixStep; ++i) {
+          request.add_addresses()->set_text("::1");
+          *batch.mutable_addresses_v6() += Packed("::1");
+        }
+        request.set_want_prefix(prefixes);
+        request.set_require_complete(required);
+        batch.set_want_prefix_lengths(prefixes);
+        batch.set_require_complete(required);
+        v1::LookupResponse response;
+        grpc::ClientContext lookup_context;
+        const grpc::Status status =
+            running.lookup().Lookup(&lookup_context, request, &response);
+        const v1::BatchLookupResponse reply = Exchange(*stream, batch);
+        EXPECT_EQ(reply.generation(), updated.generation());
+        if (complete || !required) {
+          EXPECT_TRUE(status.ok()) << status.error_message();
+          EXPECT_EQ(response.results(0).next_hop_id(), 1U);
+          EXPECT_EQ(Ids(reply), std::vector<uint32_t>(2 * kPrefixStep, 1));
+          continue;
+        }
+        EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
+        EXPECT_EQ(ReasonOf(status), "TABLE_NOT_COMPLETE");
+        EXPECT_EQ(
+            DetailOf<google::rpc::RetryInfo>(status).retry_delay().seconds(),
+            1);
+        EXPECT_EQ(reply.error().code(), 14);
+        EXPECT_EQ(reply.error().reason(), "TABLE_NOT_COMPLETE");
+      }
+    }
+  }
+  stream->WritesDone();
+  EXPECT_TRUE(stream->Finish().ok());
+}
+
 TEST(BatchLookup, AnswersInOrderBothFamilies) {
   RunningServer running;
   running.Announce({{"2001:db8::/32", 0x01020304}, {"10.0.0.0/8", 5}});

@@ -69,7 +69,8 @@ std::string Request(Source message) {
       Field(request.addresses_v4()), "upper ", Field(request.upper_halves_v6()),
       "hashes ", Field(request.flow_hashes()), "table ", Field(request.table()),
       "min ", request.min_generation(), " wait ", request.max_wait_ms(),
-      " lengths ", request.want_prefix_lengths());
+      " lengths ", request.want_prefix_lengths(), " complete ",
+      request.require_complete());
 }
 
 template <typename Source>
@@ -90,7 +91,8 @@ std::string RequestByHand(Pieces message) {
       Field(request.addresses_v4), "upper ", Field(request.upper_halves_v6),
       "hashes ", Field(request.flow_hashes), "table ", Field(request.table),
       "min ", request.min_generation, " wait ", request.max_wait_ms,
-      " lengths ", request.want_prefix_lengths);
+      " lengths ", request.want_prefix_lengths, " complete ",
+      request.require_complete);
 }
 
 std::string ResponseByHand(Pieces message) {

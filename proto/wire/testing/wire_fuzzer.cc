@@ -59,7 +59,8 @@ void CheckWritten(Pieces message, const std::string& expected) {
                                    read.min_generation,
                                    read.max_wait_ms,
                                    read.want_prefix_lengths,
-                                   hashes};
+                                   hashes,
+                                   read.require_complete};
   std::vector<char> written(EncodedSize(request));
   char* const end = Encode(request, written.data());
   if (end != written.data() + written.size()) std::abort();

@@ -19,6 +19,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	planb "planb.dev/lookup/client/go"
 	"planb.dev/lookup/client/go/planbv1"
@@ -231,6 +232,20 @@ func (w *Writer) own(ctx context.Context) error {
 	return nil
 }
 
+// Says that the server's table has all that it is to have.
+func (w *Writer) sayComplete(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	_, err := w.options.Client.Tables().UpdateRoutes(ctx, &planbv1.UpdateRoutesRequest{Table: w.options.Table,
+		Ack: planbv1.Ack_ACK_ACCEPTED, WriterEpoch: w.epoch, Complete: proto.Bool(true)})
+	if planb.ReasonOf(err) == "WRITER_FENCED" {
+		return errFenced
+	} else if err != nil {
+		return fmt.Errorf("UpdateRoutes: %w", err)
+	}
+	return nil
+}
+
 // Tells the table, which is disconnected, what the server has.
 func (w *Writer) list(ctx context.Context) error {
 	// A server that stalls ends the list, however long it is.
@@ -303,6 +318,7 @@ type session struct {
 	granted  bool
 	inFlight []sent // oldest first
 	lastID   uint64
+	complete bool // and that is to be said
 }
 
 type sent struct {
@@ -360,6 +376,12 @@ func (s *session) run(ctx context.Context, failed <-chan error) error {
 			} else if !batch.Next.IsZero() {
 				schedule(max(time.Until(batch.Next), w.options.BatchDelay))
 			}
+		}
+		if s.complete {
+			if err := w.sayComplete(ctx); err != nil {
+				return err
+			}
+			s.complete = false
 		}
 		if len(s.inFlight) == 0 && s.granted {
 			answer.Reset(answerTimeout)
@@ -445,6 +467,7 @@ func (s *session) drained(batch *rib.Batch) {
 	}
 	if batch.Drained && batch.AllTold && !s.writer.stats.ready.Swap(true) {
 		s.writer.options.Log.Info("all that sources told is visible")
+		s.complete = true
 	}
 }
 

@@ -36,6 +36,7 @@ type server struct {
 
 	mu      sync.Mutex
 	epoch   uint64
+	words   []uint64 // the epochs of writers that said that the table is complete
 	credits int
 	routes  map[netip.Prefix]uint32
 	objects map[uint32]*planbv1.NextHop
@@ -56,6 +57,9 @@ func (s *server) UpdateRoutes(_ context.Context, request *planbv1.UpdateRoutesRe
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.epoch = request.WriterEpoch
+	if request.GetComplete() {
+		s.words = append(s.words, s.epoch)
+	}
 	return &planbv1.UpdateRoutesResponse{}, nil
 }
 
@@ -304,6 +308,38 @@ func TestATableWhoseEpochIsTheLastOneIsNotTaken(t *testing.T) {
 	defer w.mu.Unlock()
 	if w.epoch != math.MaxUint64 || len(w.routes) != 0 || w.writer.Stats().Fenced {
 		t.Errorf("%d, %d routes", w.epoch, len(w.routes))
+	}
+}
+
+func TestATableIsCompleteOnceAllIsToldAndAgainOnEachConnection(t *testing.T) {
+	w := start(t, rib.Options{}, func(*server) {})
+	said := func() []uint64 {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return slices.Clone(w.words)
+	}
+	w.tell(1, "192.0.2.1")
+	w.eventually("the route", patience, func() bool { return w.count() == 1 })
+	if len(said()) != 0 || w.writer.Stats().Ready {
+		t.Fatalf("said by %v, though the source has more to tell", said())
+	}
+	w.sink.Complete("")
+	w.eventually("complete", patience, func() bool { return len(said()) == 1 })
+	w.mu.Lock()
+	refused := false
+	w.refuse = func(*planbv1.StreamUpdatesRequest, map[netip.Prefix]uint32) string {
+		if refused {
+			return ""
+		}
+		refused = true
+		return "STORE_FULL" // which ends the stream
+	}
+	w.mu.Unlock()
+	w.tell(2, "192.0.2.1")
+	w.eventually("the second route", patience, func() bool { return w.count() == 2 })
+	w.eventually("complete again", patience, func() bool { return len(said()) == 2 })
+	if words := said(); words[0] >= words[1] || !w.writer.Stats().Ready {
+		t.Errorf("said by %v", words)
 	}
 }
 

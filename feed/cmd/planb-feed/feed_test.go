@@ -291,6 +291,10 @@ func TestAServerHasWhatTheFilesSayAndGetsDifferences(t *testing.T) {
 	}
 	f.write(1, map[string]string{"10.0.0.0/8": "8", "::/0": "via 192.0.2.1 weight 2 via 192.0.2.2"})
 	eventually(t, "ready", f.ready)
+	eventually(t, "complete", func() bool {
+		table, err := client.Table(t.Context())
+		return err == nil && table.CompleteSinceUnixNanos > 0
+	})
 	want := map[string]string{"2001:db8::/32": "via fe80::1 dev eth0", "10.0.0.0/8": "7",
 		"::/0": "via 192.0.2.1 weight 2 via 192.0.2.2 weight 1"}
 	if !has(client, want) {

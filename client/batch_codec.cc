@@ -104,7 +104,8 @@ absl::StatusOr<grpc::ByteBuffer> EncodeBatch(uint64_t request_id,
       .max_wait_ms = ToMilliseconds(batch.max_wait),
       .want_prefix_lengths = batch.want_prefix_lengths,
       .flow_hashes = {reinterpret_cast<const char*>(batch.flow_hashes.data()),
-                      batch.flow_hashes.size() * sizeof(uint32_t)}};
+                      batch.flow_hashes.size() * sizeof(uint32_t)},
+      .require_complete = batch.require_complete};
   const size_t size = wire::EncodedSize(request);
   if (absl::Status status = CheckBatch(batch, size); !status.ok()) {
     return status;

@@ -44,6 +44,9 @@ struct Batch {
   absl::Duration max_wait = absl::ZeroDuration();
   // Also return the length of each matched prefix; slow.
   bool want_prefix_lengths = false;
+  // Answer once the table is complete (v1.UpdateRoutesRequest.complete); until
+  // then the batch is sent again, as while the server is away.
+  bool require_complete = false;
   // Memory for the received next hops. Empty: BatchResult::next_hops holds
   // them. Else it has one element for each address, and the caller must not use
   // it until the result was handed out.

@@ -302,7 +302,7 @@ class StreamTransport : public CoalescingLookup::Transport {
   // every batch fails with its reason, so options.give_up_after should be
   // infinite.
   StreamTransport(OpenChannel open, const BatchLookupOptions& options,
-                  std::string table);
+                  std::string table, bool require_complete);
   ~StreamTransport() override { Shutdown(); }
 
   // Blocks while the connection takes no more bytes. REQUIRES: fewer batches
@@ -315,6 +315,7 @@ class StreamTransport : public CoalescingLookup::Transport {
   void Receive();
 
   const std::string table_;
+  const bool require_complete_;
   BatchLookup lookup_;
 
   // Held while sending, so that Sends are in the order of waiting_.
@@ -330,8 +331,9 @@ class StreamTransport : public CoalescingLookup::Transport {
 
 StreamTransport::StreamTransport(OpenChannel open,
                                  const BatchLookupOptions& options,
-                                 std::string table)
+                                 std::string table, bool require_complete)
     : table_(std::move(table)),
+      require_complete_(require_complete),
       lookup_(std::move(open), options),
       receiver_([this] { Receive(); }) {}
 
@@ -349,7 +351,8 @@ void StreamTransport::Start(absl::string_view addresses_v6,
       refused = lookup_
                     .Send({.addresses_v6 = addresses_v6,
                            .addresses_v4 = addresses_v4,
-                           .table = table_})
+                           .table = table_,
+                           .require_complete = require_complete_})
                     .status();
       if (refused.ok()) return;
       absl::MutexLock lock(&mutex_);
@@ -399,7 +402,8 @@ std::unique_ptr<CoalescingLookup> MakeCoalescingLookup(
   lookup.max_in_flight =
       std::max<size_t>(options.coalescing.batching.max_in_flight, 1);
   return std::make_unique<CoalescingLookup>(
-      std::make_unique<StreamTransport>(std::move(open), lookup, options.table),
+      std::make_unique<StreamTransport>(std::move(open), lookup, options.table,
+                                        options.require_complete),
       options.coalescing);
 }
 

@@ -244,6 +244,8 @@ struct CoalescingClientOptions {
   BatchLookupOptions lookup = {.give_up_after = absl::InfiniteDuration()};
   // Empty means "default".
   std::string table = {};
+  // As in Batch: calls wait, for their timeout at most.
+  bool require_complete = false;
 };
 
 // A CoalescingLookup that sends its batches over a BatchLookup, which

@@ -42,6 +42,7 @@ absl::StatusOr<LookupAnswers> LookupClient::Lookup(
   request.set_min_generation(options.min_generation);
   request.set_want_prefix(options.want_prefix);
   request.set_want_next_hop(options.want_next_hop);
+  request.set_require_complete(options.require_complete);
   request.mutable_flow_hashes()->Add(options.flow_hashes.begin(),
                                      options.flow_hashes.end());
   for (const Address& address : addresses) {

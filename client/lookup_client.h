@@ -34,6 +34,8 @@ struct LookupOptions {
   bool want_next_hop = false;
   // One hash of the flow for each address, or none.
   std::vector<uint32_t> flow_hashes = {};
+  // UNAVAILABLE (IsRetryable) while the table is not complete.
+  bool require_complete = false;
   Deadline deadline;
 };
 

@@ -181,7 +181,9 @@ TEST(LocalRoutes, AnswerFromAGenerationWithoutChanges) {
   for (const uint64_t generation : {1, 4, 6}) {
     bookmark.generation = generation;
     bookmark.digest = generation == 4 ? digest : "";
+    bookmark.complete_since = generation % 4;
     ASSERT_TRUE(routes.Apply(bookmark).ok());
+    EXPECT_EQ(routes.complete_since(), generation % 4);
     NextHopId next_hop = kNoRoute;
     EXPECT_EQ(routes.Lookup(Family::kIpv6, Addresses().data(), 1, &next_hop),
               generation);

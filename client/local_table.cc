@@ -29,7 +29,7 @@ LocalRoutes::LocalRoutes(const FibOptions& options)
       objects_(std::make_shared<NextHopObjects>()),
       state_(std::make_unique<State>()) {
   compiler_.Update(routes_, {}).value();  // an empty table always fits
-  Publish(0, compiler_.fibs());
+  Publish(0, 0, compiler_.fibs());
 }
 
 std::string LocalRoutes::Digest() const {
@@ -38,9 +38,11 @@ std::string LocalRoutes::Digest() const {
   return all.ToString();
 }
 
-void LocalRoutes::Publish(uint64_t generation, const TableFibs& fibs) {
+void LocalRoutes::Publish(uint64_t generation, uint64_t complete_since,
+                          const TableFibs& fibs) {
   auto state = std::make_unique<State>();
   state->generation = generation;
+  state->complete_since = complete_since;
   state->digest = Digest();
   state->fibs = fibs;
   state->groups = group_table_;
@@ -97,7 +99,9 @@ absl::Status LocalRoutes::Compile(const GenerationChanges& changes) {
                                             " leads to another digest here"));
   }
   absl::Status compiled = compiler_.Update(routes_, {changes.routes}).status();
-  if (compiled.ok()) Publish(changes.generation, compiler_.fibs());
+  if (compiled.ok()) {
+    Publish(changes.generation, changes.complete_since, compiler_.fibs());
+  }
   return compiled;
 }
 
@@ -110,8 +114,9 @@ absl::Status LocalRoutes::Apply(const GenerationChanges& changes) {
   try {
     if (!changes.bookmark) return Compile(changes);
     // Of a later generation if those in between changed nothing.
-    if (changes.generation > generation()) {
-      Publish(changes.generation, state_.Read()->fibs);
+    if (changes.generation > generation() ||
+        changes.complete_since != complete_since()) {
+      Publish(changes.generation, changes.complete_since, state_.Read()->fibs);
     }
     return absl::OkStatus();
   } catch (const std::bad_alloc&) {
@@ -234,18 +239,29 @@ absl::StatusOr<uint64_t> LocalTable::AskServer(Family family,
   return answers->generation;
 }
 
-absl::Status LocalTable::WaitFor(uint64_t generation, Deadline deadline) const {
+absl::Status LocalTable::Await(absl::FunctionRef<bool()> holds,
+                               absl::string_view what,
+                               Deadline deadline) const {
   MutexLock lock(mutex_);
   changed_.wait_until(lock, ToSteady(deadline.time()),
                       [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-                        return routes_.generation() >= generation ||
-                               !ended_.ok();
+                        return holds() || !ended_.ok();
                       });
-  if (routes_.generation() >= generation) return absl::OkStatus();
+  if (holds()) return absl::OkStatus();
   if (!ended_.ok()) return ended_;
   return absl::DeadlineExceededError(
       absl::StrCat("generation ", routes_.generation(), " is the newest here, ",
-                   generation, " is wanted", LastError()));
+                   what, " is wanted", LastError()));
+}
+
+absl::Status LocalTable::WaitFor(uint64_t generation, Deadline deadline) const {
+  return Await([&] { return routes_.generation() >= generation; },
+               absl::StrCat(generation), deadline);
+}
+
+absl::Status LocalTable::WaitUntilComplete(Deadline deadline) const {
+  return Await([&] { return routes_.complete_since() != 0; }, "a complete one",
+               deadline);
 }
 
 std::string LocalTable::LastError() const {

@@ -14,8 +14,10 @@
 #include <thread>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "base/monotonic_time.h"
 #include "base/mutex.h"
@@ -81,6 +83,8 @@ class LocalRoutes {
   uint64_t generation() const { return state_.Read()->generation; }
   // Table.digest of generation().
   std::string digest() const { return state_.Read()->digest; }
+  // Table.complete_since_unix_nanos of generation(); 0: not complete.
+  uint64_t complete_since() const { return state_.Read()->complete_since; }
   // The objects of generation(). The same pointer as long as they stay the
   // same.
   std::shared_ptr<const NextHopObjects> objects() const {
@@ -93,6 +97,7 @@ class LocalRoutes {
   struct State {
     uint64_t generation = 0;
     std::string digest;
+    uint64_t complete_since = 0;
     TableFibs fibs;
     std::shared_ptr<const GroupTable> groups;
     std::shared_ptr<const NextHopObjects> objects;
@@ -101,7 +106,8 @@ class LocalRoutes {
 
   void SetObjects(const GenerationChanges& changes);
   absl::Status Compile(const GenerationChanges& changes);
-  void Publish(uint64_t generation, const TableFibs& fibs);
+  void Publish(uint64_t generation, uint64_t complete_since,
+               const TableFibs& fibs);
   // Of the routes and objects.
   std::string Digest() const;
 
@@ -184,9 +190,15 @@ class LocalTable {
   // that of an update's reply. Errors: DEADLINE_EXCEEDED, with the reason if
   // the table is not followed now; the error that ended the watch.
   absl::Status WaitFor(uint64_t generation, Deadline deadline) const;
+  // Waits until a writer has said that the table has all that it is to have.
+  // Errors: as WaitFor.
+  absl::Status WaitUntilComplete(Deadline deadline) const;
 
   const LocalRoutes& routes() const { return routes_; }
   uint64_t generation() const { return routes_.generation(); }
+  // When a writer said that the table has all that it is to have, in
+  // nanoseconds since the Unix epoch; 0: it is not complete.
+  uint64_t complete_since() const { return routes_.complete_since(); }
   // The time since the last word from the server.
   absl::Duration staleness() const;
   // How often the whole table was fetched after the first time.
@@ -201,6 +213,9 @@ class LocalTable {
   // The loops of the threads.
   void Run();
   void WatchStaleness();
+  // Waits for `holds`, which the follower's changes make true.
+  absl::Status Await(absl::FunctionRef<bool()> holds, absl::string_view what,
+                     Deadline deadline) const;
   // Follows until an error. One from what was sent is UNAVAILABLE.
   absl::Status FollowOnce(RetryPolicy& retry);
   // Why the table is not followed now, after a colon; empty if it is.

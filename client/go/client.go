@@ -51,6 +51,7 @@ type options struct {
 	table    string
 	inFlight int
 	patience time.Duration
+	complete bool
 	idle     time.Duration // after which streams of Lookup end
 	dial     []grpc.DialOption
 
@@ -70,6 +71,11 @@ func WithInFlight(batches int) Option { return func(o *options) { o.inFlight = b
 // WithPatience says how long a stream tries to reach a server that went away;
 // default 10 s.
 func WithPatience(patience time.Duration) Option { return func(o *options) { o.patience = patience } }
+
+// WithRequireComplete makes lookups wait, as long as WithPatience says, until the table
+// is complete: until its writer has said that it has all that it is to have. Resolve does
+// not wait: its error has the reason TABLE_NOT_COMPLETE then.
+func WithRequireComplete() Option { return func(o *options) { o.complete = true } }
 
 // WithMaxNextHops says how many objects and groups a directory takes; default
 // 2,000,000. A server has at most 1,000,000 of each, unless told otherwise.
@@ -313,7 +319,8 @@ func (c *Client) putIdle(stream *Stream) {
 // attributes of the next hop. At most as many as the server's
 // --max_lookup_addresses.
 func (c *Client) Resolve(ctx context.Context, addresses []netip.Addr) ([]*planbv1.LookupResult, error) {
-	request := &planbv1.LookupRequest{Table: c.options.table, WantPrefix: true, WantNextHop: true}
+	request := &planbv1.LookupRequest{Table: c.options.table, WantPrefix: true, WantNextHop: true,
+		RequireComplete: c.options.complete}
 	for i, address := range addresses {
 		if err := checkAddress(i, address); err != nil {
 			return nil, err

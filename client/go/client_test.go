@@ -892,6 +892,37 @@ func TestAStreamGivesUpAServerThatStaysAway(t *testing.T) {
 	}
 }
 
+func TestLookupsWaitUntilTheTableIsComplete(t *testing.T) {
+	s := start(t)
+	client := connect(t, s, WithRequireComplete(), WithPatience(200*time.Millisecond))
+	addresses := []netip.Addr{netip.IPv6Unspecified()}
+	_, err := client.Lookup(t.Context(), addresses)
+	if ReasonOf(err) != "TABLE_NOT_COMPLETE" {
+		t.Error(err)
+	}
+	_, err = client.Resolve(t.Context(), addresses)
+	var failure *Error
+	if !errors.As(err, &failure) || failure.Reason != "TABLE_NOT_COMPLETE" || failure.RetryAfter != time.Second {
+		t.Error(err)
+	}
+	patient := connect(t, s, WithRequireComplete(), WithPatience(30*time.Second))
+	said := make(chan error, 1)
+	go func() {
+		time.Sleep(100 * time.Millisecond)
+		_, err := client.Tables().UpdateRoutes(t.Context(), &planbv1.UpdateRoutesRequest{Complete: proto.Bool(true)})
+		said <- err
+	}()
+	if _, err := patient.Lookup(t.Context(), addresses); err != nil {
+		t.Error(err)
+	}
+	if err := <-said; err != nil {
+		t.Error(err)
+	}
+	if _, err := client.Resolve(t.Context(), addresses); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestACallEndsWithItsContext(t *testing.T) {
 	client := connect(t, start(t))
 	ctx, cancel := context.WithCancel(t.Context())

@@ -34,6 +34,11 @@ type Batch struct {
 
 	// Also return the length of each matched prefix.
 	WantPrefixLengths bool
+
+	// Answer once the table is complete: until then the batch, and those behind it, wait
+	// as they do for a server that is away (WithPatience). WithRequireComplete asks for
+	// it in all calls.
+	RequireComplete bool
 }
 
 // Result is the answer to one batch.
@@ -89,6 +94,7 @@ func (batchCodec) Marshal(v any) (mem.BufferSlice, error) {
 		MinGeneration:     r.MinGeneration,
 		MaxWaitMs:         uint32(min(r.MaxWait.Milliseconds(), math.MaxUint32)),
 		WantPrefixLengths: r.WantPrefixLengths,
+		RequireComplete:   r.RequireComplete,
 	})
 	if err != nil {
 		return nil, err

@@ -112,6 +112,7 @@ func (s *Stream) trySend(batch *Batch) (bool, error) {
 	if r.Table == "" {
 		r.Table = s.client.options.table
 	}
+	r.RequireComplete = r.RequireComplete || s.client.options.complete
 	s.inFlight = append(s.inFlight, r)
 	s.changed.Broadcast()
 	stream := s.stream

@@ -187,6 +187,25 @@ class LookupTest(RealServerTest):
         self.assertEqual(self.client.lookup(
             ["2001:db9::"], min_generation=made.generation).tolist(), [9])
 
+    def test_a_lookup_waits_until_the_table_is_complete(self):
+        with self.assertRaises(Error) as caught:
+            self.client.resolve(["::"], require_complete=True)
+        self.assertEqual(caught.exception.reason, "TABLE_NOT_COMPLETE")
+        self.assertTrue(caught.exception.retryable)
+        self.assertEqual(caught.exception.retry_after, 1)
+        with self.assertRaises(Error) as caught:
+            self.client.lookup(["::"], require_complete=True, timeout=0.2)
+        self.assertEqual(caught.exception.reason, "TABLE_NOT_COMPLETE")
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            waiting = pool.submit(self.client.lookup, ["2001:dbb::"],
+                                  require_complete=True, timeout=30)
+            self.client.announce({"2001:dbb::/32": 9}, complete=True)
+            self.assertEqual(waiting.result().tolist(), [9])
+        self.client.resolve(["::"], require_complete=True)
+        self.assertGreater(self.client.status().complete_since_unix_nanos, 0)
+        self.client.announce({}, complete=False)
+        self.assertEqual(self.client.status().complete_since_unix_nanos, 0)
+
 
 class StreamTest(RealServerTest):
     def test_results_come_in_order_with_generations_and_lengths(self):
@@ -747,12 +766,13 @@ class ContractTest(unittest.TestCase):
                     hashes = rng.integers(1 << 32, size=count, dtype=np.uint32)
                     encoded = _codec.encode_batch(
                         batch_id, rows, hashes,
-                        _pipeline.batch_options("red", 300, 1.5, True))
+                        _pipeline.batch_options("red", 300, 1.5, True, True))
                     self.assertEqual(
                         route_lookup_pb2.BatchLookupRequest.FromString(encoded),
                         route_lookup_pb2.BatchLookupRequest(
                             request_id=batch_id, table="red", min_generation=300,
                             max_wait_ms=1500, want_prefix_lengths=True,
+                            require_complete=True,
                             flow_hashes=hashes.tobytes(), **{field: rows.tobytes()}))
 
     def test_a_reply_is_read_as_protobuf_writes_it(self):

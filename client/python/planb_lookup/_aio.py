@@ -48,22 +48,23 @@ class AsyncClient(Streams["AsyncStream"]):
     async def lookup(self, addresses: _codec.Addresses, *,
                      flow_hashes: _codec.Hops | None = None,
                      table: str | None = None, min_generation: int = 0,
-                     timeout: float | None = None, batch_size: int = 16384
-                     ) -> _codec.Hops:
+                     timeout: float | None = None, batch_size: int = 16384,
+                     require_complete: bool = False) -> _codec.Hops:
         """As Client.lookup."""
-        async with self._lookup_stream(table, min_generation, timeout,
-                                       batch_size) as stream:
+        async with self._lookup_stream(table, min_generation, timeout, batch_size,
+                                       require_complete) as stream:
             return await stream.lookup(addresses, flow_hashes=flow_hashes)
 
     async def resolve(self, addresses: _codec.Addresses, *,
                       flow_hashes: Sequence[int] | None = None,
                       table: str | None = None, min_generation: int = 0,
-                      timeout: float | None = None) -> list[_calls.Answer]:
+                      timeout: float | None = None, require_complete: bool = False
+                      ) -> list[_calls.Answer]:
         """As Client.resolve."""
         answers: list[_calls.Answer] = []
         for piece, hashes in _calls.resolved_pieces(addresses, flow_hashes):
             call = _calls.resolve(self._name(table), piece, hashes,
-                                  min_generation)
+                                  min_generation, require_complete)
             found = await self._call(call, timeout)
             answers += found
         return answers
@@ -72,14 +73,15 @@ class AsyncClient(Streams["AsyncStream"]):
                        timeout: float | None = None, ack: _calls.Ack = "visible",
                        expected_generation: int | None = None,
                        validate_only: bool = False, request_id: str = "",
-                       require_next_hops: bool = False, writer_epoch: int = 0
+                       require_next_hops: bool = False, writer_epoch: int = 0,
+                       complete: bool | None = None
                        ) -> route_table_pb2.UpdateRoutesResponse:
         """As Client.announce."""
         return await self._call(_calls.announce(
             self._name(table), routes, ack=ack,
             expected_generation=expected_generation, validate_only=validate_only,
             request_id=request_id, require_next_hops=require_next_hops,
-            writer_epoch=writer_epoch), timeout)
+            writer_epoch=writer_epoch, complete=complete), timeout)
 
     async def withdraw(self, prefixes: Iterable[str | _calls.IpNetwork], *,
                        table: str | None = None, timeout: float | None = None,

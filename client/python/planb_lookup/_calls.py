@@ -130,7 +130,8 @@ def _update(table: str, changes: Iterable[tuple[str | IpNetwork, int]], op: int,
             next_hops: Iterable[NextHop], *, ack: Ack = "visible",
             expected_generation: int | None = None, validate_only: bool = False,
             request_id: str = "", require_next_hops: bool = False,
-            writer_epoch: int = 0) -> Call[route_table_pb2.UpdateRoutesResponse]:
+            writer_epoch: int = 0, complete: bool | None = None
+            ) -> Call[route_table_pb2.UpdateRoutesResponse]:
     packed = {16: bytearray(), 4: bytearray()}
     where = "routes" if op == route_table_pb2.RouteUpdate.OP_UPSERT else "prefixes"
     for index, (prefix, hop) in enumerate(changes):
@@ -144,18 +145,18 @@ def _update(table: str, changes: Iterable[tuple[str | IpNetwork, int]], op: int,
         next_hops=[_message(each) for each in next_hops],
         expected_generation=expected_generation, validate_only=validate_only,
         request_id=request_id, require_next_hops=require_next_hops,
-        writer_epoch=writer_epoch, changes_v6=bytes(packed[16]),
+        writer_epoch=writer_epoch, complete=complete, changes_v6=bytes(packed[16]),
         changes_v4=bytes(packed[4]))
     return Call("/planb.v1.RouteTable/UpdateRoutes", request.SerializeToString(),
                 route_table_pb2.UpdateRoutesResponse.FromString)
 
 
 def resolve(table: str, addresses: Sequence[_codec.Address],
-            flow_hashes: Sequence[int] | None, min_generation: int
-            ) -> Call[list[Answer]]:
+            flow_hashes: Sequence[int] | None, min_generation: int,
+            require_complete: bool) -> Call[list[Answer]]:
     request = route_lookup_pb2.LookupRequest(
         table=table, min_generation=min_generation, want_prefix=True,
-        want_next_hop=True, flow_hashes=[
+        want_next_hop=True, require_complete=require_complete, flow_hashes=[
             _codec.integer(each, f"flow_hashes[{index}]")
             for index, each in enumerate(flow_hashes or ())])
     for index, address in enumerate(addresses):

@@ -71,29 +71,32 @@ class Client(Streams["Stream"]):
     def lookup(self, addresses: _codec.Addresses, *,
                flow_hashes: _codec.Hops | None = None, table: str | None = None,
                min_generation: int = 0, timeout: float | None = None,
-               batch_size: int = 16384) -> _codec.Hops:
+               batch_size: int = 16384, require_complete: bool = False
+               ) -> _codec.Hops:
         """The ids of next hops, 0 for "no route", in the order of `addresses`.
 
         Makes a stream for this call. A large array is sent in batches, and each is
         answered from one generation. A program that looks up often keeps a
-        Stream.
+        Stream. With `require_complete` it waits until the table is complete.
         """
-        with self._lookup_stream(table, min_generation, timeout,
-                                 batch_size) as stream:
+        with self._lookup_stream(table, min_generation, timeout, batch_size,
+                                 require_complete) as stream:
             return stream.lookup(addresses, flow_hashes=flow_hashes)
 
     def resolve(self, addresses: _codec.Addresses, *,
                 flow_hashes: Sequence[int] | None = None,
                 table: str | None = None, min_generation: int = 0,
-                timeout: float | None = None) -> list[_calls.Answer]:
+                timeout: float | None = None, require_complete: bool = False
+                ) -> list[_calls.Answer]:
         """The next hops with their attributes, and the prefixes that matched.
 
-        For few addresses: each takes microseconds.
+        For few addresses: each takes microseconds. With `require_complete` a table
+        that is not complete is an error that is retryable.
         """
         answers: list[_calls.Answer] = []
         for piece, hashes in _calls.resolved_pieces(addresses, flow_hashes):
             call = _calls.resolve(self._name(table), piece, hashes,
-                                  min_generation)
+                                  min_generation, require_complete)
             found = self._call(call, timeout)
             answers += found
         return answers
@@ -114,7 +117,8 @@ class Client(Streams["Stream"]):
                  timeout: float | None = None, ack: _calls.Ack = "visible",
                  expected_generation: int | None = None,
                  validate_only: bool = False, request_id: str = "",
-                 require_next_hops: bool = False, writer_epoch: int = 0
+                 require_next_hops: bool = False, writer_epoch: int = 0,
+                 complete: bool | None = None
                  ) -> route_table_pb2.UpdateRoutesResponse:
         """Inserts routes or changes their next hops: all or none.
 
@@ -125,7 +129,7 @@ class Client(Streams["Stream"]):
             self._name(table), routes, ack=ack,
             expected_generation=expected_generation, validate_only=validate_only,
             request_id=request_id, require_next_hops=require_next_hops,
-            writer_epoch=writer_epoch), timeout)
+            writer_epoch=writer_epoch, complete=complete), timeout)
 
     def withdraw(self, prefixes: Iterable[str | _calls.IpNetwork], *,
                  table: str | None = None, timeout: float | None = None,

@@ -83,10 +83,12 @@ class Pipeline:
     def take(self, reply: bytes) -> None:
         """Accepts a reply as the next result.
 
-        Raises Error if it is none: the server is draining, or broke the contract.
+        Raises Error if it is none: the server is draining, the table is not complete,
+        or the server broke the contract.
         """
         result = _codec.decode_batch(reply)
-        if result.error is not None and result.error.reason == "DRAINING":
+        if result.error is not None and result.error.reason in (
+                "DRAINING", "TABLE_NOT_COMPLETE"):
             raise result.error
         batch_id, addresses, _ = self.unanswered[0]
         if result.id != batch_id or (
@@ -137,7 +139,7 @@ def own(result: _codec.Result) -> _codec.Result:
 
 
 def batch_options(table: str, min_generation: int, max_wait: float,
-                  want_prefix_lengths: bool) -> bytes:
+                  want_prefix_lengths: bool, require_complete: bool) -> bytes:
     """What all batches of a stream have in common, encoded."""
     if max_wait < 0:
         raise ValueError(f"max_wait: {max_wait} is less than no time")
@@ -147,7 +149,8 @@ def batch_options(table: str, min_generation: int, max_wait: float,
     return route_lookup_pb2.BatchLookupRequest(
         table=table, min_generation=min_generation,
         max_wait_ms=round(min(max_wait * 1000, 0xFFFFFFFF)),
-        want_prefix_lengths=want_prefix_lengths).SerializeToString()
+        want_prefix_lengths=want_prefix_lengths,
+        require_complete=require_complete).SerializeToString()
 
 
 class Streams(Generic[_S]):
@@ -163,19 +166,26 @@ class Streams(Generic[_S]):
     def stream(self, *, in_flight: int = 4, batch_size: int = 16384,
                table: str | None = None, min_generation: int = 0,
                max_wait: float = 0.0, want_prefix_lengths: bool = False,
-               timeout: float | None = None, give_up_after: float = 10.0) -> _S:
-        """A stream of batches. `timeout` bounds its whole life."""
+               timeout: float | None = None, give_up_after: float = 10.0,
+               require_complete: bool = False) -> _S:
+        """A stream of batches. `timeout` bounds its whole life.
+
+        With `require_complete` batches wait, for `give_up_after` at most, until the
+        table is complete.
+        """
         return self._kind(self._batch_lookup, Pipeline(
             Options(in_flight, batch_size, timeout, give_up_after),
             batch_options(self._name(table), min_generation, max_wait,
-                          want_prefix_lengths)))
+                          want_prefix_lengths, require_complete)))
 
     def _lookup_stream(self, table: str | None, min_generation: int,
-                       timeout: float | None, batch_size: int) -> _S:
+                       timeout: float | None, batch_size: int,
+                       require_complete: bool) -> _S:
         timeout = self._timeout if timeout is None else timeout
         return self.stream(batch_size=batch_size, table=table, timeout=timeout,
                            min_generation=min_generation,
-                           max_wait=max(timeout, 0.0))
+                           max_wait=max(timeout, 0.0),
+                           require_complete=require_complete)
 
     def _name(self, table: str | None) -> str:
         return self._table if table is None else table

@@ -75,7 +75,8 @@ absl::Status AddressPipeline::SendBatch() {
                     .addresses_v4 = bytes_v4_,
                     .flow_hashes = flow_hashes_,
                     .table = options_.table,
-                    .want_prefix_lengths = options_.want_prefixes});
+                    .want_prefix_lengths = options_.want_prefixes,
+                    .require_complete = options_.require_complete});
   if (!sent.ok()) {
     // Answers that came before the end of the handle are valid.
     while (!sent_.empty()) {

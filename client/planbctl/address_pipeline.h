@@ -41,6 +41,8 @@ struct PipelineOptions {
   size_t batch = 4096;
   size_t depth = 4;
   bool want_prefixes = false;
+  // Wait until the table is complete.
+  bool require_complete = false;
   // The flow that all lookups are for.
   std::optional<uint32_t> flow_hash = std::nullopt;
   // As in BatchLookupOptions.

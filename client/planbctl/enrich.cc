@@ -227,6 +227,11 @@ class TableChoice {
           channel, {.table = name, .prefix_lengths = format.length},
           CallDeadline());
       if (!followed.ok()) return followed.status();
+      if (absl::GetFlag(FLAGS_await_complete)) {
+        const absl::Status complete =
+            (*followed)->WaitUntilComplete(CallDeadline());
+        if (!complete.ok()) return complete;
+      }
       tables_.push_back(std::make_unique<Table>(*std::move(followed), format));
       return table = tables_.back().get();
     };
@@ -782,7 +787,8 @@ const RegisteredCommand kEnrichCommand({
         "unchanged; one with text that is no address, without values. Then the "
         "exit code is 1. With --strict it ends planbctl, with its line's "
         "number and exit code 2. So does, always, a record of more than 1 MiB.",
-    .flags = {"columns", "add", "table_column", "tables", "strict"},
+    .flags = {"columns", "add", "table_column", "tables", "await_complete",
+              "strict"},
     .run = Run,
 });
 

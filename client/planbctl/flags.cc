@@ -135,6 +135,11 @@ ABSL_FLAG(
     "nexthop prune: objects in one call, "
     "at most.");
 ABSL_FLAG(
+    bool, await_complete, false,
+    "Wait until the table is complete: until its writer has said that all "
+    "its sources have told all (\"table complete\"). For --timeout at "
+    "most.");
+ABSL_FLAG(
     std::optional<uint32_t>, flow_hash, std::nullopt,
     "The hash of the flow. For a next-hop group, the answer is the member "
     "that this flow takes.");

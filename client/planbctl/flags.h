@@ -107,6 +107,7 @@ ABSL_DECLARE_FLAG(std::string, request_id);
 
 // Of lookups.
 ABSL_DECLARE_FLAG(std::optional<uint32_t>, flow_hash);
+ABSL_DECLARE_FLAG(bool, await_complete);
 ABSL_DECLARE_FLAG(uint32_t, batch);
 ABSL_DECLARE_FLAG(uint32_t, depth);
 ABSL_DECLARE_FLAG(uint32_t, streams);

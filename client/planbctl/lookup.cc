@@ -17,7 +17,10 @@
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "base/monotonic_time.h"
 #include "client/batch_lookup.h"
+#include "client/call.h"
 #include "client/load/trace.h"
 #include "client/lookup_client.h"
 #include "client/next_hop_directory.h"
@@ -155,14 +158,24 @@ NextHopObjects ObjectsOf(const std::shared_ptr<grpc::Channel>& channel,
 
 ExitCode LookUpFew(const std::shared_ptr<grpc::Channel>& channel,
                    const std::vector<Address>& addresses) {
-  LookupOptions options = {.table = absl::GetFlag(FLAGS_table),
-                           .want_prefix = absl::GetFlag(FLAGS_prefixes),
-                           .want_next_hop = absl::GetFlag(FLAGS_describe),
-                           .deadline = CallDeadline()};
+  LookupOptions options = {
+      .table = absl::GetFlag(FLAGS_table),
+      .want_prefix = absl::GetFlag(FLAGS_prefixes),
+      .want_next_hop = absl::GetFlag(FLAGS_describe),
+      .require_complete = absl::GetFlag(FLAGS_await_complete),
+      .deadline = CallDeadline()};
   if (const auto flow = absl::GetFlag(FLAGS_flow_hash); flow.has_value()) {
     options.flow_hashes.assign(addresses.size(), *flow);
   }
-  const auto answers = LookupClient(channel).Lookup(addresses, options);
+  const LookupClient client(channel);
+  auto answers = client.Lookup(addresses, options);
+  RetryPolicy retry({}, absl::GetFlag(FLAGS_timeout));
+  while (ErrorReason(answers.status()) == "TABLE_NOT_COMPLETE" &&
+         retry.Failed(answers.status(), MonotonicNow())) {
+    absl::SleepFor(retry.next_attempt() - MonotonicNow());
+    options.deadline = CallDeadline();
+    answers = client.Lookup(addresses, options);
+  }
   if (!answers.ok()) return Fail(answers.status());
   Printer printer(absl::GetFlag(FLAGS_describe)
                       ? ObjectsOf(channel, answers->answers)
@@ -188,6 +201,7 @@ PipelineOptions OptionsFromFlags() {
           .batch = prefixes ? std::min(batch, kMaxBatchWithPrefixes) : batch,
           .depth = absl::GetFlag(FLAGS_depth),
           .want_prefixes = prefixes,
+          .require_complete = absl::GetFlag(FLAGS_await_complete),
           .flow_hash = absl::GetFlag(FLAGS_flow_hash),
           .stall_timeout = absl::GetFlag(FLAGS_timeout),
           .give_up_after = absl::GetFlag(FLAGS_timeout)};
@@ -272,7 +286,8 @@ const RegisteredCommand kLookupCommand({
         "for more. If the server restarts, planbctl waits for it up to "
         "--timeout.\n\nExits with 1 if an address has no route, with 2 if "
         "one is malformed.",
-    .flags = {"describe", "prefixes", "flow_hash", "batch", "depth"},
+    .flags = {"describe", "prefixes", "flow_hash", "await_complete", "batch",
+              "depth"},
     .run = Run,
 });
 

@@ -51,7 +51,8 @@ constexpr char kTable[] = R"(
   writer_epoch: 20 store_path: "/var/lib/planb/routes.db"
   oldest_watch_generation: 12340021 incremental_builds: 22 full_builds: 23
   failed_builds: 24 history_bytes: 26214400 memory_limit_bytes: 4294967296
-  memory_bound_bytes: 734003200 store_sync: "full" prefix_lengths: true)";
+  memory_bound_bytes: 734003200 store_sync: "full" prefix_lengths: true
+  complete_since_unix_nanos: 1700000001234567000)";
 
 constexpr char kEmptyTable[] = R"(
   name: "empty" digest: "\000\000\000\000\000\000\000\000" kernel: "scalar"

@@ -155,6 +155,35 @@ TEST_F(PlanbctlServerTest, TablesAreCopiedToAnotherServer) {
   Fails(4, "table copy unix:///nowhere --timeout=1s");
 }
 
+TEST_F(PlanbctlServerTest, LookupsWaitUntilATableIsComplete) {
+  Do("load " + Write("table", kTable));
+  const std::string few = "lookup --await_complete 10.0.0.1";
+  const std::string many = "lookup --await_complete -";
+  const std::string enrich =
+      "enrich --await_complete --columns=a --add=next_hop";
+  const std::string address = "10.0.0.1\n", record = "a\n10.0.0.1\n";
+  const std::string soon = " --timeout=300ms";
+  EXPECT_THAT(Do("table show"), HasSubstr("complete since never\n"));
+  Fails(4, few + soon, "no writer has said");
+  Fails(4, many + soon, "no writer has said", address);
+  Fails(3, enrich + soon, "a complete one is wanted", record);
+  Fails(2, "table complete yes", "is not \"no\"");
+  EXPECT_THAT(Do("table complete"), HasSubstr("generation 2 (visible: 2)"));
+  EXPECT_THAT(Do("table complete"), HasSubstr("generation 2 "));
+  EXPECT_THAT(Do("table show"), HasSubstr("complete since 20"));
+  EXPECT_THAT(Do(few), HasSubstr("next hop 6"));
+  EXPECT_THAT(Do(many, address), HasSubstr("next hop 6"));
+  EXPECT_THAT(Do(enrich, record), HasSubstr("10.0.0.1,6"));
+  Do("table complete no");
+  // While they wait a writer says it.
+  std::thread writer([] {
+    absl::SleepFor(absl::Milliseconds(100));
+    Do("table complete");
+  });
+  EXPECT_THAT(Do(few), HasSubstr("next hop 6"));
+  writer.join();
+}
+
 TEST_F(PlanbctlServerTest, ReloadSaysWhatCameOfIt) {
   const std::string file = Write("reload.yaml", "max_routes: 5\n");
   const std::string socket = absl::StrCat("unix://", TempPath("reload.sock"));

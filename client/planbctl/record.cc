@@ -56,6 +56,7 @@ constexpr std::pair<absl::string_view, absl::string_view> kRows[] = {
     {"routes", "{routes_v6} IPv6, {routes_v4} IPv4, at most {max_routes}"},
     {"next hops", "{next_hops} described, {groups} groups"},
     {"writer epoch", "{writer_epoch}"},
+    {"complete since", "{complete_since_time}"},
     {"intervals", "{intervals_v6} IPv6, {intervals_v4} IPv4"},
     {"memory", "{fib_bytes} FIB, {retired_fib_bytes} retired, {rib_bytes} RIB"},
     {"memory bound", "{memory_bound_bytes}, at most {memory_limit_bytes}"},

@@ -178,6 +178,38 @@ const RegisteredCommand kTableDeleteCommand({
     .run = Delete,
 });
 
+ExitCode Complete(const Arguments& arguments) {
+  const bool no = !arguments.empty();
+  if (no && arguments[0] != "no") {
+    return FailUsage(
+        absl::StrCat("\"", Printable(arguments[0]), "\" is not \"no\""));
+  }
+  v1::UpdateRoutesRequest request;
+  SetConditions(request);
+  request.set_complete(!no);
+  return CallServer(
+      [&](const auto& channel) {
+        return TableClient(channel).UpdateRoutes(request, CallDeadline());
+      },
+      [](const v1::UpdateRoutesResponse& response) {
+        return PrintChange(response);
+      });
+}
+
+const RegisteredCommand kTableCompleteCommand({
+    .name = "table complete",
+    .arguments = "[no]",
+    .summary = "say whether a table has all that it is to have",
+    .description =
+        "Says that the table has all that it is to have, such as after the "
+        "first load, or with \"no\" that it has not. Lookups may ask for that "
+        "(\"lookup --await_complete\"), and \"table show\" and metrics show "
+        "since when it is so. To repeat it changes nothing. planb-feed says "
+        "it by itself.",
+    .flags = ChangeFlags(),
+    .run = Complete,
+});
+
 // Makes a table of the other server what it is here. The first error, of either
 // server.
 absl::Status CopyTable(const std::shared_ptr<grpc::Channel>& from,

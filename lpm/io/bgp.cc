@@ -3,8 +3,10 @@
 #include "lpm/io/bgp.h"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <optional>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -48,15 +50,18 @@ absl::StatusOr<std::vector<NlriPrefix>> ParseNlri(absl::string_view bytes,
 
 namespace {
 
-// Types of attributes (RFC 4271, RFC 4760).
+// Types of attributes (RFC 4271, 1997, 4760, 4360, 6793, 8092).
 constexpr uint8_t kBgpOrigin = 1;
 constexpr uint8_t kBgpAsPath = 2;
 constexpr uint8_t kBgpNextHop = 3;
 constexpr uint8_t kBgpMed = 4;
 constexpr uint8_t kBgpLocalPref = 5;
+constexpr uint8_t kBgpCommunities = 8;
 constexpr uint8_t kBgpMpReachNlri = 14;
 constexpr uint8_t kBgpMpUnreachNlri = 15;
+constexpr uint8_t kBgpExtendedCommunities = 16;
 constexpr uint8_t kBgpAs4Path = 17;
+constexpr uint8_t kBgpLargeCommunities = 32;
 
 // Subsequent address family (RFC 4760).
 constexpr uint8_t kBgpUnicast = 1;
@@ -170,24 +175,20 @@ absl::StatusOr<uint32_t> ParseNumber(absl::string_view name,
   return number;
 }
 
-// What AS_PATH decides: see BgpPath.
-struct AsPathRank {
-  uint32_t length = 0;
-  uint32_t neighbor_as = 0;
-};
-
-uint32_t FirstAs(absl::string_view numbers, AsSize as_size) {
-  ByteCursor cursor(numbers);
+// The next AS number; 0 if none is left.
+uint32_t NextAs(ByteCursor& numbers, AsSize as_size) {
   uint32_t four = 0;
   uint16_t two = 0;
-  if (as_size == AsSize::kFourBytes) return cursor.Read(&four) ? four : 0;
-  return cursor.Read(&two) ? two : 0;
+  if (as_size == AsSize::kFourBytes) return numbers.Read(&four) ? four : 0;
+  return numbers.Read(&two) ? two : 0;
 }
 
-absl::StatusOr<AsPathRank> ParseAsPath(absl::string_view value,
-                                       AsSize as_size) {
+// Calls `segment(is_set, count, numbers)` for each segment of AS_PATH that is
+// of no confederation.
+template <typename OnSegment>
+absl::Status ForEachSegment(absl::string_view value, AsSize as_size,
+                            const OnSegment& segment) {
   ByteCursor cursor(value);
-  AsPathRank rank;
   while (!cursor.empty()) {
     uint8_t type = 0;
     uint8_t count = 0;
@@ -198,11 +199,8 @@ absl::StatusOr<AsPathRank> ParseAsPath(absl::string_view value,
     }
     switch (type) {
       case kAsSequence:
-        if (rank.length == 0) rank.neighbor_as = FirstAs(numbers, as_size);
-        rank.length += count;
-        break;
       case kAsSet:
-        rank.length += 1;
+        segment(type == kAsSet, count, ByteCursor(numbers));
         break;
       case kConfedSequence:
       case kConfedSet:
@@ -212,6 +210,25 @@ absl::StatusOr<AsPathRank> ParseAsPath(absl::string_view value,
                          absl::StrCat("has a segment of unknown type ", type));
     }
   }
+  return absl::OkStatus();
+}
+
+// What AS_PATH decides: see BgpPath.
+struct AsPathRank {
+  uint32_t length = 0;
+  uint32_t neighbor_as = 0;
+};
+
+absl::StatusOr<AsPathRank> RankAsPath(absl::string_view value, AsSize as_size) {
+  AsPathRank rank;
+  absl::Status status = ForEachSegment(
+      value, as_size, [&](bool is_set, uint8_t count, ByteCursor numbers) {
+        if (!is_set && rank.length == 0) {
+          rank.neighbor_as = NextAs(numbers, as_size);
+        }
+        rank.length += is_set ? 1 : count;
+      });
+  if (!status.ok()) return status;
   return rank;
 }
 
@@ -283,10 +300,10 @@ absl::StatusOr<BgpPath> ParseBgpPath(absl::string_view attributes,
     if (type == kBgpOrigin && !origin) {
       status = Store(ParseOrigin(value), &origin);
     } else if (type == kBgpAsPath && !as_path) {
-      status = Store(ParseAsPath(value, as_size), &as_path);
+      status = Store(RankAsPath(value, as_size), &as_path);
     } else if (type == kBgpAs4Path && !as4_path) {
       // A malformed one does not count (RFC 6793 section 6).
-      (void)Store(ParseAsPath(value, AsSize::kFourBytes), &as4_path);
+      (void)Store(RankAsPath(value, AsSize::kFourBytes), &as4_path);
     } else if (type == kBgpNextHop && !next_hop && family == Family::kIpv4) {
       status = Store(ParseBgpNextHop(value), &next_hop);
     } else if (type == kBgpMed && !med) {
@@ -313,6 +330,145 @@ absl::StatusOr<BgpPath> ParseBgpPath(absl::string_view attributes,
         as4_path->length == as_path->length) {
       path.neighbor_as = as4_path->neighbor_as;
     }
+  }
+  return path;
+}
+
+namespace {
+
+using Segment = BgpAttributes::Segment;
+using Segments = std::vector<Segment>;
+
+template <typename T>
+void SortOnce(std::vector<T>& values) {
+  std::sort(values.begin(), values.end());
+  values.erase(std::unique(values.begin(), values.end()), values.end());
+}
+
+void Append(Segment segment, Segments& to) {
+  if (segment.numbers.empty()) return;
+  if (segment.set) SortOnce(segment.numbers);
+  if (segment.set || to.empty() || to.back().set) {
+    to.push_back(std::move(segment));
+    return;
+  }
+  to.back().numbers.insert(to.back().numbers.end(), segment.numbers.begin(),
+                           segment.numbers.end());
+}
+
+absl::StatusOr<Segments> ParseAsPath(absl::string_view value, AsSize as_size) {
+  Segments path;
+  absl::Status status = ForEachSegment(
+      value, as_size, [&](bool is_set, uint8_t count, ByteCursor numbers) {
+        Segment segment{is_set, std::vector<uint32_t>(count)};
+        for (uint32_t& number : segment.numbers) {
+          number = NextAs(numbers, as_size);
+        }
+        Append(std::move(segment), path);
+      });
+  if (!status.ok()) return status;
+  return path;
+}
+
+// As RankAsPath counts, but that empty segments are gone.
+size_t LengthOf(const Segment& segment) {
+  return segment.set ? 1 : segment.numbers.size();
+}
+size_t LengthOf(const Segments& path) {
+  size_t length = 0;
+  for (const Segment& segment : path) length += LengthOf(segment);
+  return length;
+}
+
+// AS4_PATH in the place of the last numbers of AS_PATH (RFC 6793 section
+// 4.2.3). A longer one does not count.
+Segments WithAs4Path(Segments path, const Segments& as4_path) {
+  const size_t last = LengthOf(as4_path);
+  size_t keep = LengthOf(path);
+  if (last == 0 || last > keep) return path;
+  keep -= last;
+  Segments merged;
+  for (Segment& segment : path) {
+    const size_t kept = std::min(keep, LengthOf(segment));
+    keep -= kept;
+    if (!segment.set || kept == 0) segment.numbers.resize(kept);
+    Append(std::move(segment), merged);
+  }
+  for (const Segment& segment : as4_path) Append(segment, merged);
+  return merged;
+}
+
+bool ReadCommunity(ByteCursor& cursor, std::array<uint32_t, 3>* community) {
+  return cursor.Read(&(*community)[0]) && cursor.Read(&(*community)[1]) &&
+         cursor.Read(&(*community)[2]);
+}
+template <typename Number>
+bool ReadCommunity(ByteCursor& cursor, Number* community) {
+  return cursor.Read(community);
+}
+
+template <typename Community>
+absl::Status ParseCommunities(absl::string_view name, absl::string_view value,
+                              std::vector<Community>& to) {
+  ByteCursor cursor(value);
+  to.reserve(value.size() / sizeof(Community));
+  while (!cursor.empty()) {
+    if (!ReadCommunity(cursor, &to.emplace_back())) {
+      return Malformed(
+          name, absl::StrCat("has ", value.size(), " bytes, not a multiple of ",
+                             sizeof(Community)));
+    }
+  }
+  SortOnce(to);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<BgpAttributes> ParseBgpAttributes(absl::string_view attributes,
+                                                 AsSize as_size) {
+  BgpAttributeList list(attributes);
+  BgpAttributes path;
+  Segments as4_path;
+  std::array<bool, 256> seen = {};
+  while (!list.empty()) {
+    const absl::StatusOr<BgpAttribute> attribute = list.Next();
+    if (!attribute.ok()) return attribute.status();
+    const auto [type, value] = *attribute;
+    if (std::exchange(seen[type], true)) continue;
+    absl::Status status;
+    switch (type) {
+      case kBgpAsPath:
+        status = Store(ParseAsPath(value, as_size), &path.as_path);
+        break;
+      case kBgpAs4Path:
+        // A malformed one does not count (RFC 6793 section 6).
+        (void)Store(ParseAsPath(value, AsSize::kFourBytes), &as4_path);
+        break;
+      case kBgpMed:
+        status = Store(ParseNumber("MULTI_EXIT_DISC", value), &path.med);
+        break;
+      case kBgpLocalPref:
+        status = Store(ParseNumber("LOCAL_PREF", value), &path.local_pref);
+        break;
+      case kBgpCommunities:
+        status = ParseCommunities("COMMUNITIES", value, path.communities);
+        break;
+      case kBgpExtendedCommunities:
+        status = ParseCommunities("EXTENDED_COMMUNITIES", value,
+                                  path.extended_communities);
+        break;
+      case kBgpLargeCommunities:
+        status =
+            ParseCommunities("LARGE_COMMUNITY", value, path.large_communities);
+        break;
+      default:
+        break;
+    }
+    if (!status.ok()) return status;
+  }
+  if (as_size == AsSize::kTwoBytes) {
+    path.as_path = WithAs4Path(std::move(path.as_path), as4_path);
   }
   return path;
 }

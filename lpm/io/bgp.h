@@ -6,6 +6,7 @@
 #ifndef PLANB_LPM_IO_BGP_H_
 #define PLANB_LPM_IO_BGP_H_
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -72,6 +73,38 @@ enum class AsSize : uint8_t { kTwoBytes = 2, kFourBytes = 4 };
 absl::StatusOr<BgpPath> ParseBgpPath(absl::string_view attributes,
                                      Family family,
                                      AsSize as_size = AsSize::kFourBytes);
+
+// What a path means besides its next hop, in one form: communities and the
+// numbers of a set are sorted, each once, and no sequence follows another.
+struct BgpAttributes {
+  struct Segment {
+    bool set = false;
+    std::vector<uint32_t> numbers;  // of a sequence the nearest first
+
+    friend bool operator==(const Segment&, const Segment&) = default;
+  };
+  std::vector<Segment> as_path;  // without confederations
+
+  std::vector<uint32_t> communities;
+  std::vector<uint64_t> extended_communities;
+  // Global administrator, local data 1 and 2.
+  std::vector<std::array<uint32_t, 3>> large_communities;
+  std::optional<uint32_t> local_pref;
+  std::optional<uint32_t> med;
+
+  // The AS that the route comes from; 0: the path is empty, or ends with a set
+  // of several (RFC 6811).
+  uint32_t origin_as() const {
+    if (as_path.empty()) return 0;
+    const Segment& last = as_path.back();
+    return last.set && last.numbers.size() > 1 ? 0 : last.numbers.back();
+  }
+};
+
+// Parses that of the attributes that ParseBgpPath takes, by the same rules.
+// Errors: INVALID_ARGUMENT, naming the attribute and its defect.
+absl::StatusOr<BgpAttributes> ParseBgpAttributes(
+    absl::string_view attributes, AsSize as_size = AsSize::kFourBytes);
 
 // An announced prefix and its next hop, if that is a gateway.
 struct BgpAnnounce {

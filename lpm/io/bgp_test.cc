@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "lpm/io/testing/bytes.h"
 
 namespace planb {
@@ -193,6 +194,127 @@ TEST(ParseBgpPath, AsNumbersOfTwoBytesCountWithAs4Path) {
             2u);
   // With numbers of four bytes AS4_PATH does not count.
   EXPECT_EQ(Preference(AsPath({1}) + as4(last)), "100 0 1");
+}
+
+// Segments of AS_PATH.
+std::string Seq(const std::vector<uint32_t>& numbers, uint8_t type = 2) {
+  std::string segment = U8(type) + U8(numbers.size());
+  for (const uint32_t number : numbers) segment += U32(number);
+  return segment;
+}
+std::string Set(const std::vector<uint32_t>& numbers) {
+  return Seq(numbers, 1);
+}
+
+// "1 2 {3,4} from 0": the path and its origin.
+std::string PathText(const std::string& attributes,
+                     AsSize as_size = AsSize::kFourBytes) {
+  const auto parsed = ParseBgpAttributes(attributes, as_size);
+  if (!parsed.ok()) return std::string(parsed.status().message());
+  std::string text;
+  for (const BgpAttributes::Segment& segment : parsed->as_path) {
+    absl::StrAppend(&text, segment.set ? "{" : "",
+                    absl::StrJoin(segment.numbers, segment.set ? "," : " "),
+                    segment.set ? "} " : " ");
+  }
+  return absl::StrCat(text, "from ", parsed->origin_as());
+}
+
+TEST(ParseBgpAttributes, APathIsWhatASesHandedOn) {
+  const auto path = [](const std::string& segments) {
+    return PathText(Attribute(kAsPathType, segments));
+  };
+  EXPECT_EQ(PathText(""), "from 0");
+  EXPECT_EQ(path(""), "from 0");
+  EXPECT_EQ(path(Seq({1, 2, 2})), "1 2 2 from 2");
+  EXPECT_EQ(path(Seq({1, 2}) + Seq({}) + Seq({3})), "1 2 3 from 3");
+  EXPECT_EQ(path(Seq({4294967295, 4200000000})),
+            "4294967295 4200000000 from 4200000000");
+  EXPECT_EQ(path(Seq({1}) + Set({3, 2, 3})), "1 {2,3} from 0");
+  EXPECT_EQ(path(Seq({1}) + Set({2})), "1 {2} from 2");
+  EXPECT_EQ(path(Set({2, 1}) + Set({}) + Seq({3})), "{1,2} 3 from 3");
+  EXPECT_EQ(path(Set({2}) + Set({1})), "{2} {1} from 1");
+  // Confederations are left out.
+  EXPECT_EQ(path(Seq({9}, 3) + Set({8}) + Seq({7, 6}, 4)), "{8} from 8");
+  EXPECT_EQ(path(Seq({1}) + Seq({9}, 3) + Seq({2})), "1 2 from 2");
+  EXPECT_EQ(path(Seq({9}, 3)), "from 0");
+  EXPECT_EQ(path(Seq({1}, 5)), "AS_PATH has a segment of unknown type 5");
+  EXPECT_EQ(path(U8(2) + U8(2) + U32(1)), "AS_PATH ends inside a segment");
+  EXPECT_EQ(path("\x02"), "AS_PATH ends inside a segment");
+}
+
+TEST(ParseBgpAttributes, As4PathHasTheLastNumbers) {
+  constexpr uint32_t kTrans = 23456;
+  constexpr uint32_t kFour = 4200000000;
+  const auto two = [](const std::vector<uint16_t>& numbers, uint8_t type = 2) {
+    std::string segment = U8(type) + U8(numbers.size());
+    for (const uint16_t number : numbers) segment += U16(number);
+    return segment;
+  };
+  const auto path = [](const std::string& segments, const std::string& as4) {
+    return PathText(Attribute(17, as4) + Attribute(kAsPathType, segments),
+                    AsSize::kTwoBytes);
+  };
+  EXPECT_EQ(path(two({1, kTrans}), ""), "1 23456 from 23456");
+  EXPECT_EQ(path(two({1, kTrans, 3}), Seq({kFour, 3})),
+            "1 4200000000 3 from 3");
+  EXPECT_EQ(path(two({kTrans, 3}), Seq({kFour, 3})), "4200000000 3 from 3");
+  EXPECT_EQ(path(two({1}) + two({kTrans, 5}, 1), Set({kFour, 5})),
+            "1 {5,4200000000} from 0");
+  EXPECT_EQ(path(two({7, 6}, 1) + two({kTrans}), Seq({kFour})),
+            "{6,7} 4200000000 from 4200000000");
+  EXPECT_EQ(path(two({9}, 3) + two({kTrans}), Seq({kFour})),
+            "4200000000 from 4200000000");
+  // A longer one, and a malformed one, do not count.
+  EXPECT_EQ(path(two({kTrans}), Seq({1, kFour})), "23456 from 23456");
+  EXPECT_EQ(path(two({kTrans}), "x"), "23456 from 23456");
+  EXPECT_EQ(
+      PathText(Attribute(kAsPathType, Seq({1, 2})) + Attribute(17, Seq({9}))),
+      "1 2 from 2");
+}
+
+TEST(ParseBgpAttributes, ReadsWhatIsThereOnceAndInOrder) {
+  const std::string large = U32(2) + U32(0) + U32(9);
+  const auto parsed = ParseBgpAttributes(
+      Attribute(8, U32(5) + U32(0xfffffffe) + U32(5)) +
+      Attribute(16, U32(0x0003fbf4) + U32(1) + U32(0x0002fbf4) + U32(7)) +
+      Attribute(32, large + U32(1) + U32(2) + U32(3) + large) + LocalPref(0) +
+      Med(4294967295) +
+      // Of a type the first counts; others are skipped.
+      Attribute(8, U32(1)) + Med(1) + Attribute(35, "x") + Attribute(255, ""));
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_THAT(parsed->communities, ElementsAre(5, 0xfffffffe));
+  EXPECT_THAT(parsed->extended_communities,
+              ElementsAre(0x0002fbf400000007, 0x0003fbf400000001));
+  EXPECT_THAT(parsed->large_communities,
+              ElementsAre(ElementsAre(1, 2, 3), ElementsAre(2, 0, 9)));
+  EXPECT_EQ(parsed->local_pref, 0u);
+  EXPECT_EQ(parsed->med, 4294967295u);
+  const auto none = ParseBgpAttributes("");
+  EXPECT_TRUE(none->communities.empty() && none->as_path.empty());
+  EXPECT_FALSE(none->local_pref || none->med);
+}
+
+TEST(ParseBgpAttributes, NamesTheDefect) {
+  const auto expect = [](const std::string& attributes,
+                         const std::string& message) {
+    const absl::Status status = ParseBgpAttributes(attributes).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    EXPECT_EQ(status.message(), message);
+  };
+  expect(Attribute(8, "12345"), "COMMUNITIES has 5 bytes, not a multiple of 4");
+  expect(Attribute(16, U32(1)),
+         "EXTENDED_COMMUNITIES has 4 bytes, not a multiple of 8");
+  expect(Attribute(32, U32(1) + U32(2) + U32(3) + U32(4)),
+         "LARGE_COMMUNITY has 16 bytes, not a multiple of 12");
+  expect(Attribute(4, "123"), "MULTI_EXIT_DISC is not 4 bytes");
+  expect(Attribute(5, "12345"), "LOCAL_PREF is not 4 bytes");
+  const std::string whole = Attribute(8, U32(1));
+  for (size_t size = 1; size < whole.size(); ++size) {
+    expect(whole.substr(0, size),
+           absl::StrCat("attribute list ends inside attribute ",
+                        size < 2 ? 0 : 8));
+  }
 }
 
 TEST(ParseBgpPath, SkipsOtherAttributesAndRepetitions) {

@@ -112,12 +112,13 @@ struct Candidate {
   uint32_t announcer = 0;
   uint32_t path_id = 0;
   uint32_t gateway = 0;
+  uint32_t attributes = 0;  // of none
 
   friend bool operator==(const Candidate&, const Candidate&) = default;
   template <typename H>
   friend H AbslHashValue(H state, const Candidate& c) {
     return H::combine(std::move(state), c.neighbor_as, c.med, c.announcer,
-                      c.path_id, c.gateway);
+                      c.path_id, c.gateway, c.attributes);
   }
 };
 
@@ -136,24 +137,32 @@ struct Candidates {
   }
 };
 
-// Knows the peers and gateways of the paths, and which path is better.
-// Thread-compatible.
+// Knows the peers, gateways and attributes of the paths, and which path is
+// better. Thread-compatible.
 class Chooser {
  public:
+  Chooser() { attributes_.NumberOf({}); }
+
   uint32_t NumberOf(const Announcer& announcer) {
     return announcers_.NumberOf(announcer);
   }
 
+  // True if Add adds the path.
+  static bool Admits(const Candidates& candidates, const BgpPath& path) {
+    return Admits(candidates, Rank::Of(path));
+  }
+
   // Amortized O(log n) for n paths of the prefix. May leave some that cannot
   // win to Reduce.
-  void Add(const BgpPath& path, uint32_t announcer, uint32_t path_id,
-           Candidates* to) {
+  void Add(const BgpPath& path, const Attributes& attributes,
+           uint32_t announcer, uint32_t path_id, Candidates* to) {
     const Rank rank = Rank::Of(path);
     if (!Admits(*to, rank)) return;
     Append(rank,
            {path.neighbor_as, path.med, announcer, path_id,
-            gateways_.NumberOf({path.next_hop.has_value(),
-                                path.next_hop.value_or(Address())})},
+            gateways_.NumberOf(
+                {path.next_hop.has_value(), path.next_hop.value_or(Address())}),
+            attributes.empty() ? 0 : attributes_.NumberOf(attributes)},
            to);
   }
   void Add(const Candidates& more, Candidates* to) {
@@ -189,6 +198,13 @@ class Chooser {
     const auto& [is_gateway, address] = gateways_[path.gateway];
     return is_gateway ? std::optional(address) : std::nullopt;
   }
+  const Attributes& AttributesOf(const Candidate& path) const {
+    return attributes_[path.attributes];
+  }
+  // 0 if it is not known.
+  uint32_t AsOf(uint32_t announcer) const {
+    return announcers_[announcer].as_number;
+  }
   std::string LabelOf(const Candidate& path) const {
     return PathLabel(GatewayOf(path), announcers_[path.announcer].Label());
   }
@@ -217,13 +233,17 @@ class Chooser {
       return announcers_[a.announcer] < announcers_[b.announcer];
     }
     if (a.path_id != b.path_id) return a.path_id < b.path_id;
-    return gateways_[a.gateway] < gateways_[b.gateway];
+    if (a.gateway != b.gateway) {
+      return gateways_[a.gateway] < gateways_[b.gateway];
+    }
+    return a.attributes < b.attributes;  // the first in the file
   }
 
   static constexpr size_t kFirstReduce = 64;
 
   Numbered<Announcer> announcers_;
   Numbered<std::pair<bool, Address>> gateways_;  // false: none
+  Numbered<Attributes> attributes_;              // 0: none
   // The number of paths at which those being appended to are reduced.
   size_t reduce_at_ = kFirstReduce;
 };
@@ -339,8 +359,10 @@ class PathTable {
 // Thread-compatible.
 class MrtRoutes {
  public:
-  MrtRoutes(NextHopId first_next_hop_id, RouteOutput& out)
-      : ids_(first_next_hop_id), out_(out) {}
+  MrtRoutes(const RouteFileOptions& options, RouteOutput& out)
+      : encoder_(options.path_encoder),
+        ids_(options.first_next_hop_id),
+        out_(out) {}
 
   absl::Status OnRecord(const MrtRecord& record) {
     switch (record.type) {
@@ -381,16 +403,38 @@ class MrtRoutes {
       return out_.OnMalformed(record.place, dump.status().message());
     }
     Candidates* const paths = paths_.Open(dump->prefix, record.place);
-    const absl::StatusOr<BgpPath> path = ParseBgpPath(
-        dump->attributes, dump->prefix.family(), AsSize::kTwoBytes);
-    if (path.ok()) {
-      chooser_.Add(*path, chooser_.NumberOf(Announcer::Of(dump->peer)),
-                   /*path_id=*/0, paths);
-    } else {
+    const absl::Status added = AddPath(
+        dump->attributes, dump->prefix.family(), AsSize::kTwoBytes,
+        chooser_.NumberOf(Announcer::Of(dump->peer)), /*path_id=*/0, paths);
+    if (!added.ok()) {
       out_.OnPathSkipped(record.place,
                          absl::StrCat("the path to ", dump->prefix.ToString(),
-                                      ": ", path.status().message()));
+                                      ": ", added.message()));
     }
+    return absl::OkStatus();
+  }
+
+  // Errors: INVALID_ARGUMENT for a malformed path, which is not added.
+  absl::Status AddPath(absl::string_view attributes, Family family,
+                       AsSize as_size, uint32_t announcer, uint32_t path_id,
+                       Candidates* paths) {
+    const absl::StatusOr<BgpPath> path =
+        ParseBgpPath(attributes, family, as_size);
+    if (!path.ok()) return path.status();
+    Attributes meaning;
+    if (encoder_ != nullptr && Chooser::Admits(*paths, *path)) {
+      absl::StatusOr<BgpAttributes> parsed =
+          ParseBgpAttributes(attributes, as_size);
+      if (!parsed.ok()) return parsed.status();
+      const uint32_t as_number = chooser_.AsOf(announcer);
+      if (parsed->as_path.empty() && as_number != 0) {
+        parsed->as_path.push_back({false, {as_number}});
+      }
+      bool cut = false;
+      std::tie(meaning, cut) = encoder_(*parsed);
+      if (cut) out_.OnPathCut();
+    }
+    chooser_.Add(*path, meaning, announcer, path_id, paths);
     return absl::OkStatus();
   }
 
@@ -456,14 +500,13 @@ class MrtRoutes {
     Candidates* const paths = paths_.Open(rib.prefix, place);
     for (size_t i = 0; i < rib.entries.size(); ++i) {
       const RibEntry& entry = rib.entries[i];
-      const absl::StatusOr<BgpPath> path =
-          ParseBgpPath(entry.attributes, rib.prefix.family());
-      if (path.ok()) {
-        chooser_.Add(*path, AnnouncerOf(entry.peer), entry.path_id, paths);
-      } else {
+      const absl::Status added =
+          AddPath(entry.attributes, rib.prefix.family(), AsSize::kFourBytes,
+                  AnnouncerOf(entry.peer), entry.path_id, paths);
+      if (!added.ok()) {
         out_.OnPathSkipped(
             place, absl::StrCat("entry ", i, " of ", rib.prefix.ToString(),
-                                ": ", path.status().message()));
+                                ": ", added.message()));
       }
     }
     return absl::OkStatus();
@@ -477,11 +520,13 @@ class MrtRoutes {
   // The id of the path's next hop, announcing it if it is new.
   absl::StatusOr<NextHopId> IdOf(const Candidate& path) {
     return ids_.IdOf(
-        {.gateway = chooser_.GatewayOf(path)},
+        {.gateway = chooser_.GatewayOf(path),
+         .attributes = chooser_.AttributesOf(path)},
         [&] { return chooser_.LabelOf(path); },
         [&](const NextHop& next_hop) { return out_.OnNextHop(next_hop); });
   }
 
+  const PathEncoder encoder_;
   // Numbers of the peers of the last PEER_INDEX_TABLE; empty before it.
   std::vector<uint32_t> peers_;
   Chooser chooser_;
@@ -492,10 +537,10 @@ class MrtRoutes {
 
 }  // namespace
 
-absl::Status ReadMrtRoutes(ByteReader& in, NextHopId first_next_hop_id,
+absl::Status ReadMrtRoutes(ByteReader& in, const RouteFileOptions& options,
                            RouteOutput& out) {
   MrtReader records(in, out);
-  MrtRoutes routes(first_next_hop_id, out);
+  MrtRoutes routes(options, out);
   for (;;) {
     MrtRecord record;
     absl::StatusOr<bool> more = records.Next(&record);

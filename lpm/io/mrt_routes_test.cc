@@ -26,7 +26,7 @@ Reading ReadMrt(std::string bytes, bool strict = false,
                 NextHopId first_id = 1) {
   return ReadWith(
       [&](ByteReader& in, RouteOutput& out) {
-        return ReadMrtRoutes(in, first_id, out);
+        return ReadMrtRoutes(in, {.first_next_hop_id = first_id}, out);
       },
       std::move(bytes), strict);
 }
@@ -479,6 +479,86 @@ TEST(ReadMrtRoutes, ARecordWithoutAValidPathGivesNoRoute) {
   EXPECT_THAT(strict.status.message(), HasSubstr("no path to ::/0"));
 }
 
+// Encodes an AS path of sequences and the number of communities.
+EncodedPath EncodeText(const BgpAttributes& path) {
+  std::string text;
+  for (const BgpAttributes::Segment& segment : path.as_path) {
+    absl::StrAppend(&text, absl::StrJoin(segment.numbers, " "));
+  }
+  return {Attributes(absl::StrCat(text, "+", path.communities.size())),
+          path.communities.size() > 1};
+}
+
+// With their attributes.
+Reading ReadMeanings(const std::string& bytes,
+                     PathEncoder encoder = EncodeText) {
+  return ReadWith(
+      [&](ByteReader& in, RouteOutput& out) {
+        return ReadMrtRoutes(in, {.path_encoder = encoder}, out);
+      },
+      bytes);
+}
+
+TEST(ReadMrtRoutes, WithAnEncoderAttributesMakeANextHop) {
+  const std::string communities = Attribute(8, U32(1) + U32(2));
+  const std::string file =
+      Peers() + Rib4("10.0.0.0/8", {Entry(0, Path4("192.0.2.9", {1, 2}))}) +
+      Rib4("11.0.0.0/8", {Entry(1, Path4("192.0.2.9", {1, 3}))}) +
+      // The same from another peer, and with what is not encoded.
+      Rib4("12.0.0.0/8", {Entry(1, Path4("192.0.2.9", {1, 2}) + Med(7))}) +
+      // Of the paths the best counts.
+      Rib4("13.0.0.0/8", {Entry(1, Path4("192.0.2.8", {1, 2, 3})),
+                          Entry(0, Path4("192.0.2.9", {1, 3}))}) +
+      Rib4("14.0.0.0/8", {Entry(0, Path4("192.0.2.9", {1, 2}) + communities)});
+  const Reading reading = ReadMeanings(file);
+  EXPECT_EQ(reading.Summary(), "5 routes, 3 hops");
+  EXPECT_EQ(reading.report.paths_cut, 1u);
+  EXPECT_EQ(ProblemCounts(reading.report), "1 paths with attributes cut");
+  EXPECT_THAT(reading.Lines(),
+              ElementsAre("10.0.0.0/8 1", "11.0.0.0/8 2", "12.0.0.0/8 1",
+                          "13.0.0.0/8 2", "14.0.0.0/8 3"));
+  ASSERT_EQ(reading.next_hops.size(), 3u);
+  EXPECT_EQ(reading.next_hops[0].attributes, Attributes("1 2+0"));
+  EXPECT_EQ(reading.next_hops[1].attributes, Attributes("1 3+0"));
+  EXPECT_EQ(reading.next_hops[2].attributes, Attributes("1 2+2"));
+  EXPECT_EQ(reading.next_hops[2].label, "AS64500 peer 192.0.2.1");
+  // Without one, or with one that says nothing, the gateway alone.
+  const auto none = [](const BgpAttributes&) { return EncodedPath(); };
+  for (const Reading& other : {ReadMrt(file), ReadMeanings(file, none)}) {
+    EXPECT_EQ(other.Summary(), "5 routes, 1 hops");
+    EXPECT_TRUE(other.next_hops.at(0).attributes.empty());
+  }
+}
+
+TEST(ReadMrtRoutes, AnEmptyPathIsOfThePeer) {
+  const Reading reading = ReadMeanings(
+      Peers() + Rib6("2001:db8:1::/48", {Entry(1, Path6("::9", {}))}) +
+      Rib6("2001:db8:2::/48", {Entry(2, Path6("::9", {}))}) +
+      Rib6("2001:db8:3::/48", {Entry(7, Path6("::9", {}))}) +
+      OldTableDump("10.0.0.0/8", "192.0.2.1", 64500,
+                   Origin(0) + Attribute(2, "") + NextHop4("192.0.2.9")));
+  ASSERT_EQ(reading.next_hops.size(), 4u);
+  EXPECT_EQ(reading.next_hops[0].attributes, Attributes("64500+0"));
+  EXPECT_EQ(reading.next_hops[1].attributes, Attributes("64501+0"));
+  EXPECT_EQ(reading.next_hops[2].attributes, Attributes("64502+0"));
+  // Of a peer that is not in the table.
+  EXPECT_EQ(reading.next_hops[3].attributes, Attributes("+0"));
+}
+
+TEST(ReadMrtRoutes, WithAnEncoderMalformedAttributesSkipAPath) {
+  const std::string bad = Path6("::1", {1}) + Attribute(8, "12345");
+  const std::string file =
+      Peers() +
+      Rib6("2001:db8::/32", {Entry(0, bad), Entry(1, Path6("::2", {1, 2}))});
+  const Reading reading = ReadMeanings(file);
+  EXPECT_EQ(reading.Summary(), "1 routes, 1 hops, 1 paths skipped");
+  EXPECT_EQ(reading.next_hops.at(0).gateway, *Address::Parse("::2"));
+  EXPECT_THAT(reading.report.problems.at(0).message,
+              HasSubstr("entry 0 of 2001:db8::/32: COMMUNITIES has 5 bytes"));
+  // Without one nothing of them is read.
+  EXPECT_EQ(ReadMrt(file).next_hops.at(0).gateway, *Address::Parse("::1"));
+}
+
 TEST(ReadMrtRoutes, SkipsAMalformedRecord) {
   const std::string good = Rib6("::/0", {Entry(1, Path6("::1", {1}))});
   const std::string bad = TableDump(
@@ -561,7 +641,7 @@ TEST(ReadMrtRoutes, StopsAtAnErrorOfTheSink) {
   ByteReader in(StringSource(Rib6("::/0", {Entry(0, Path6("::1", {}))}) +
                              Rib6("::/1", {Entry(0, Path6("::2", {}))})));
   RouteOutput out("F", /*strict=*/false, sink);
-  EXPECT_EQ(ReadMrtRoutes(in, 1, out), absl::ResourceExhaustedError("full"));
+  EXPECT_EQ(ReadMrtRoutes(in, {}, out), absl::ResourceExhaustedError("full"));
   EXPECT_EQ(sink.routes.size(), 1u);
 }
 

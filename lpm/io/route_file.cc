@@ -165,7 +165,7 @@ absl::Status ReadDetected(absl::string_view name, RouteFormat format,
     case RouteFormat::kText:
       return ReadTextRoutes(in, options, out);
     case RouteFormat::kMrt:
-      return ReadMrtRoutes(in, options.first_next_hop_id, out);
+      return ReadMrtRoutes(in, options, out);
     case RouteFormat::kTableFile:
       return ReadTableFileRoutes(in, out);
     case RouteFormat::kUnknown:

@@ -12,17 +12,24 @@
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "lpm/io/bgp.h"
 #include "lpm/io/byte_source.h"
 #include "lpm/io/route_sink.h"
 #include "lpm/prefix.h"
 
 namespace planb {
+
+// What a path means, encoded as NextHop has it. True if something was cut to
+// the bounds of that.
+using EncodedPath = std::pair<Attributes, bool>;
+using PathEncoder = EncodedPath (*)(const BgpAttributes& path);
 
 struct RouteFileOptions {
   // The first malformed record, or a truncated file, is an error instead of
@@ -44,6 +51,10 @@ struct RouteFileOptions {
   // gateway) and of the interface. The latter two may be left out. Without
   // names CSV is refused; with them each text is CSV.
   std::vector<std::string> csv_columns;
+  // MRT: what this says of a path is a part of its next hop, with the AS of the
+  // peer for an empty AS path (follow/path_attributes.h). None: the gateway
+  // alone makes a next hop.
+  PathEncoder path_encoder = nullptr;
 };
 
 // Reads the file at `path`, which may be a pipe.
@@ -161,14 +172,17 @@ absl::Status ReadTextRoutes(ByteReader& in, const RouteFileOptions& options,
 //
 // A malformed path is skipped and counted; a prefix without any other path is a
 // lost route. Peers only label next hops and break ties: a missing peer is not
-// an error, and a damaged peer table is ignored and described. Next-hop ids
-// start at `first_next_hop_id`.
+// an error, and a damaged peer table is ignored and described.
+//
+// With `path_encoder`, a path that could be the best and whose attributes are
+// malformed is skipped as well.
 //
 // Memory: 40 bytes a route, 80 while that grows, and for each distinct set of
-// best paths (one for 20 routes of a real table) 80 bytes and 20 a neighbour
-// AS. Errors: those of `in` save DATA_LOSS, and those of `out`;
-// RESOURCE_EXHAUSTED when the ids run out.
-absl::Status ReadMrtRoutes(ByteReader& in, NextHopId first_next_hop_id,
+// best paths (one for 20 routes of a real table) 80 bytes and 24 a neighbour
+// AS; with `path_encoder`, 150 bytes and the encoding for each distinct one of
+// a path that could be the best when it came. Errors: those of `in` save
+// DATA_LOSS, and those of `out`; RESOURCE_EXHAUSTED when the ids run out.
+absl::Status ReadMrtRoutes(ByteReader& in, const RouteFileOptions& options,
                            RouteOutput& out);
 
 }  // namespace planb

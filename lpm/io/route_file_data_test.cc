@@ -120,10 +120,11 @@ struct Table {
   std::map<NextHopId, NextHop> next_hops;
 };
 
-Table Read(const std::string& path, bool strict) {
+Table Read(const std::string& path, bool strict,
+           PathEncoder encoder = nullptr) {
   RouteCollector sink;
   absl::StatusOr<RouteFileReport> report =
-      ReadRouteFile(path, {.strict = strict}, sink);
+      ReadRouteFile(path, {.strict = strict, .path_encoder = encoder}, sink);
   EXPECT_TRUE(report.ok()) << report.status();
   Table table;
   if (report.ok()) table.report = *report;
@@ -207,22 +208,73 @@ struct Path {
   Address next_hop;
   std::string neighbor;  // "" if the path is empty or starts with a set
   uint32_t med = 0;
+  std::string as_path;
+  std::string communities;
 };
 // The paths of a prefix by (LOCAL_PREF negated, AS path length, origin): the
 // best come first.
 using Paths = std::map<std::tuple<int64_t, size_t, int>, std::vector<Path>>;
 
-// The next hops of paths of which MED rules out none. Among them the peer
-// decides, by its BGP identifier, which bgpdump does not print.
-std::set<Address> NextHopsOf(const std::vector<Path>& paths) {
+// An AS path and communities, each kind in one form.
+std::string Meaning(absl::string_view as_path,
+                    const std::set<uint32_t>& communities) {
+  return absl::StrCat(as_path, "|", absl::StrJoin(communities, " "));
+}
+
+EncodedPath EncodeMeaning(const BgpAttributes& path) {
+  std::vector<std::string> segments;
+  for (const BgpAttributes::Segment& segment : path.as_path) {
+    segments.push_back(
+        segment.set
+            ? absl::StrCat("{", absl::StrJoin(segment.numbers, ","), "}")
+            : absl::StrJoin(segment.numbers, " "));
+  }
+  const std::set<uint32_t> communities(path.communities.begin(),
+                                       path.communities.end());
+  EXPECT_EQ(communities.size(), path.communities.size());
+  return {Attributes(Meaning(absl::StrJoin(segments, " "), communities)),
+          false};
+}
+
+// The communities that bgpdump prints, "64500:1 no-export".
+std::set<uint32_t> CommunitiesOf(absl::string_view text) {
+  static const std::map<std::string, uint32_t> kNamed = {
+      {"no-export", 0xffffff01},
+      {"no-advertise", 0xffffff02},
+      {"local-AS", 0xffffff03}};
+  std::set<uint32_t> communities;
+  const std::vector<std::string> words =
+      absl::StrSplit(text, ' ', absl::SkipEmpty());
+  for (const std::string& word : words) {
+    const std::vector<std::string> halves = absl::StrSplit(word, ':');
+    uint32_t high = 0;
+    uint32_t low = 0;
+    if (halves.size() == 2) {
+      EXPECT_TRUE(absl::SimpleAtoi(halves[0], &high)) << word;
+      EXPECT_TRUE(absl::SimpleAtoi(halves[1], &low)) << word;
+      communities.insert(high << 16 | low);
+    } else {
+      EXPECT_TRUE(kNamed.contains(word)) << word;
+      communities.insert(kNamed.at(word));
+    }
+  }
+  return communities;
+}
+
+// The next hops and meanings of paths of which MED rules out none. Among them
+// the peer decides, by its BGP identifier, which bgpdump does not print.
+std::set<std::pair<Address, std::string>> NextHopsOf(
+    const std::vector<Path>& paths) {
   std::map<std::string, uint32_t> lowest;
   for (const Path& path : paths) {
     const auto at = lowest.try_emplace(path.neighbor, path.med).first;
     at->second = std::min(at->second, path.med);
   }
-  std::set<Address> next_hops;
+  std::set<std::pair<Address, std::string>> next_hops;
   for (const Path& path : paths) {
-    if (path.med == lowest.at(path.neighbor)) next_hops.insert(path.next_hop);
+    if (path.med != lowest.at(path.neighbor)) continue;
+    next_hops.emplace(path.next_hop,
+                      Meaning(path.as_path, CommunitiesOf(path.communities)));
   }
   return next_hops;
 }
@@ -244,17 +296,21 @@ std::map<Prefix, Paths> PathsOf(
     const std::vector<std::vector<std::string>>& dump) {
   std::map<Prefix, Paths> prefixes;
   for (const std::vector<std::string>& fields : dump) {
-    // TABLE_DUMP2|time|B|peer|AS|prefix|path|origin|next hop|local pref|MED|...
-    const bool whole = fields.size() >= 11;
+    // TABLE_DUMP2|time|B|peer|AS|prefix|path|origin|next hop|local pref|MED|
+    // communities|...
+    const bool whole = fields.size() >= 12;
     EXPECT_TRUE(whole) << absl::StrJoin(fields, "|");
     if (!whole) continue;
     int64_t local_pref = 0;
-    Path path{Address::Parse(fields[8]).value()};
+    Path path{.next_hop = Address::Parse(fields[8]).value()};
     EXPECT_TRUE(absl::SimpleAtoi(fields[9], &local_pref));
     EXPECT_TRUE(absl::SimpleAtoi(fields[10], &path.med));
     if (local_pref == 0) local_pref = 100;  // how an absent one is printed
     const std::string first = fields[6].substr(0, fields[6].find(' '));
     if (!absl::StartsWith(first, "{")) path.neighbor = first;
+    // An empty path is of the peer.
+    path.as_path = fields[6].empty() ? fields[4] : fields[6];
+    path.communities = fields[11];
     prefixes[Prefix::Parse(fields[5]).value()]
             [{-local_pref, AsPathLength(fields[6]), OriginRank(fields[7])}]
                 .push_back(path);
@@ -265,15 +321,17 @@ std::map<Prefix, Paths> PathsOf(
 void ExpectAsBgpdump(const std::string& path) {
   const auto dump = Bgpdump(path);
   if (!dump) GTEST_SKIP() << "bgpdump is not installed; not tested";
-  const Table table = Read(path, /*strict=*/false);
+  const Table table = Read(path, /*strict=*/false, EncodeMeaning);
   const std::map<Prefix, Paths> expected = PathsOf(*dump);
   ASSERT_EQ(table.routes.size(), expected.size());
   auto it = expected.begin();
   for (const Route& route : table.routes) {
     ASSERT_EQ(route.prefix, it->first);
-    const std::set<Address> best = NextHopsOf(it->second.begin()->second);
-    EXPECT_TRUE(best.contains(*table.next_hops.at(route.next_hop).gateway))
-        << route.prefix.ToString();
+    const auto best = NextHopsOf(it->second.begin()->second);
+    const NextHop& chosen = table.next_hops.at(route.next_hop);
+    EXPECT_TRUE(best.contains(
+        {*chosen.gateway, std::string(chosen.attributes.encoded())}))
+        << route.prefix.ToString() << " " << chosen.attributes.encoded();
     ++it;
   }
 }

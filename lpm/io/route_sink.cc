@@ -19,6 +19,7 @@ std::string ProblemCounts(const RouteFileReport& report) {
   add(report.malformed, "records malformed");
   add(report.paths_skipped, "paths skipped");
   add(report.routes_lost, "routes lost");
+  add(report.paths_cut, "paths with attributes cut");
   add(report.repeated, "prefixes repeated");
   if (report.ignored > 0) {
     parts.push_back(absl::StrCat(
@@ -144,7 +145,7 @@ absl::StatusOr<NextHopId> NextHopIds::IdOf(
   if (!NamesNeighbor(next_hop)) next_hop.label = label();
   return IdOf(Meaning(next_hop.gateway.has_value(),
                       next_hop.gateway.value_or(Address()), next_hop.interface,
-                      next_hop.label, {}),
+                      next_hop.label, next_hop.attributes, {}),
               [&](NextHopId id) {
                 next_hop.id = id;
                 if (NamesNeighbor(next_hop)) next_hop.label = label();
@@ -155,9 +156,9 @@ absl::StatusOr<NextHopId> NextHopIds::IdOf(
 absl::StatusOr<NextHopId> NextHopIds::IdOf(
     NextHopGroup group,
     absl::FunctionRef<absl::Status(const NextHopGroup&)> announce) {
-  Meaning meaning(false, Address(), "", group.label, {});
+  Meaning meaning(false, Address(), "", group.label, {}, {});
   for (const NextHopGroup::Member& member : group.members) {
-    std::get<4>(meaning).emplace_back(member.next_hop, member.weight);
+    std::get<5>(meaning).emplace_back(member.next_hop, member.weight);
   }
   return IdOf(meaning, [&](NextHopId id) {
     group.id = id;

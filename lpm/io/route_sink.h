@@ -132,6 +132,8 @@ struct RouteFileReport : RecordReport {
   // because all their paths are such.
   uint64_t paths_skipped = 0;
   uint64_t routes_lost = 0;
+  // Paths whose attributes are more than a next hop may have.
+  uint64_t paths_cut = 0;
   // Routes of a prefix that had a route to another next hop before. The last
   // one counts.
   uint64_t repeated = 0;
@@ -167,6 +169,11 @@ class RouteCollector : public RouteSink {
   std::vector<NextHopGroup> groups_;
 };
 
+template <typename H>
+H AbslHashValue(H state, const Attributes& attributes) {
+  return H::combine(std::move(state), attributes.encoded());
+}
+
 // Assigns ids to next hops, for files that have none of their own. Next hops
 // that mean the same get the same id. Invariant: ids are consecutive from the
 // first one on, in order of appearance. Thread-compatible.
@@ -191,10 +198,11 @@ class NextHopIds {
       absl::FunctionRef<absl::Status(const NextHopGroup&)> announce);
 
  private:
-  // Whether there is a gateway, it, the interface, the label if it counts, and
-  // the members of a group.
-  using Meaning = std::tuple<bool, Address, std::string, std::string,
-                             std::vector<std::pair<NextHopId, uint32_t>>>;
+  // Whether there is a gateway, it, the interface, the label if it counts, the
+  // attributes, and the members of a group.
+  using Meaning =
+      std::tuple<bool, Address, std::string, std::string, Attributes,
+                 std::vector<std::pair<NextHopId, uint32_t>>>;
 
   absl::StatusOr<NextHopId> IdOf(
       const Meaning& meaning,
@@ -219,6 +227,9 @@ class RouteOutput : public ProblemOutput {
 
   // A path could not be read. Its prefix may have others.
   void OnPathSkipped(RecordPlace place, absl::string_view message);
+
+  // A path has more attributes than its next hop may have.
+  void OnPathCut() { ++counts_.paths_cut; }
 
   // No path of a prefix could be read. Errors: DATA_LOSS with `strict`.
   absl::Status OnRouteLost(RecordPlace place, const Prefix& prefix);

@@ -144,6 +144,15 @@ def seeds():
     v4 = rib(2, 24, bytes([192, 0, 2]), [(0, None, path + hop4)])
     v6 = rib(4, 32, V6[:4], [(2, None, path + hop6), (1, None, sets + both6)])
     add_path = rib(10, 127, V6, [(1, 5, path + full6), (1, 6, hop6)])
+    rest = attribute(4, struct.pack(">I", 5)) + attribute(5, struct.pack(">I", 200))
+    rest += attribute(8, struct.pack(">3I", 4225892359, 7, 7), 0xc0)
+    rest += attribute(16, struct.pack(">2I", 195572, 9), 0xc0)
+    rest += attribute(32, struct.pack(">6I", 9, 2, 3, 1, 2, 3), 0xd0)
+    mixed = attribute(2, struct.pack(">BB2IBB2IBB3I", 3, 2, 8, 7, 2, 2, 1, 4200000000,
+                                     1, 3, 9, 6, 9))
+    as4 = attribute(17, struct.pack(">BB2I", 2, 2, 4200000000, 3))
+    old = struct.pack(">HH4sBBI4sH", 0, 1, bytes([10, 0, 0, 0]), 8, 1, 0, V6[:4], 64500)
+    old_path = attribute(2, struct.pack(">BB3HBBH", 2, 3, 1, 23456, 3, 3, 1, 9)) + as4 + hop4
     text = b"# table\n2001:db8::/32 1\r\n192.0.2.0/24\t2 # two\n\n::/0 1\n"
     yield "text.txt", text
     bad_lines = b"oops\n::1/0 1\n::/0 0\n::/129 1\n::/0 3"
@@ -170,6 +179,10 @@ def seeds():
     yield "ipv4.mrt", peers() + v4
     yield "ipv6.mrt", peers() + v6
     yield "add_path.mrt", peers() + add_path
+    yield "attributes.mrt", (peers() + rib(2, 8, b"\x0a", [(0, None, mixed + rest + hop4)]) +
+                             rib(2, 9, b"\x0a\0", [(1, None, rest[:-5] + b"\0" + hop4),
+                                                   (2, None, hop4)]))
+    yield "attributes_as2.mrt", mrt(12, 1, old + struct.pack(">H", len(old_path)) + old_path)
     yield "ipv6.mrt.gz", gzip.compress(peers() + v6, mtime=0)
     yield "ignored.mrt", mrt(16, 4, b"x") + mrt(13, 6, b"y") + v4
     yield "malformed.mrt", (peers() + mrt(14, 0, b"z") + mrt(13, 1, b"short") +

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -15,6 +16,8 @@
 #include "absl/base/internal/raw_logging.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "lpm/io/bgp_updates.h"
 #include "lpm/io/byte_source.h"
 #include "lpm/io/route_file.h"
@@ -153,6 +156,35 @@ void CheckFile(const std::string& bytes) {
   CheckStrict(ReadAny(bytes, {.strict = true}), lenient);
 }
 
+template <typename T>
+void CheckSorted(const std::vector<T>& values) {
+  ABSL_RAW_CHECK(
+      std::is_sorted(values.begin(), values.end(), std::less_equal<>()),
+      "not sorted, or a value twice");
+}
+
+// Says all of a path, and checks that it has the form of BgpAttributes.
+EncodedPath EncodeAll(const BgpAttributes& path) {
+  std::string text;
+  bool sequence = false;
+  for (const BgpAttributes::Segment& segment : path.as_path) {
+    ABSL_RAW_CHECK(!segment.numbers.empty(), "an empty segment");
+    ABSL_RAW_CHECK(segment.set || !sequence, "two sequences");
+    sequence = !segment.set;
+    if (segment.set) CheckSorted(segment.numbers);
+    absl::StrAppend(&text, segment.set ? "{" : " ",
+                    absl::StrJoin(segment.numbers, " "));
+  }
+  CheckSorted(path.communities);
+  CheckSorted(path.extended_communities);
+  CheckSorted(path.large_communities);
+  absl::StrAppend(&text, "|", absl::StrJoin(path.communities, " "), "|",
+                  absl::StrJoin(path.extended_communities, " "), "|",
+                  path.large_communities.size(), "|",
+                  path.local_pref.value_or(0), "|", path.med.value_or(0));
+  return {Attributes(text), false};
+}
+
 void CheckRouteFile(const std::string& bytes) {
   CheckFile(bytes);
   for (const auto& columns :
@@ -162,11 +194,13 @@ void CheckRouteFile(const std::string& bytes) {
     };
     CheckReader(read_text, bytes, /*may_refuse=*/true);
   }
-  const auto read_mrt = [](ByteReader& in, RouteOutput& out) {
-    return ReadMrtRoutes(in, /*first_next_hop_id=*/1, out);
-  };
-  CheckReader(read_mrt, bytes);
-  CheckDescribed(ReadWith(read_mrt, bytes));
+  for (const PathEncoder encoder : {PathEncoder(), PathEncoder(EncodeAll)}) {
+    const auto read_mrt = [&](ByteReader& in, RouteOutput& out) {
+      return ReadMrtRoutes(in, {.path_encoder = encoder}, out);
+    };
+    CheckReader(read_mrt, bytes);
+    CheckDescribed(ReadWith(read_mrt, bytes));
+  }
 }
 
 // Update files and their traces.

@@ -11,6 +11,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "base/utf8.h"
+#include "follow/attribute_limits.h"
 
 namespace planb {
 namespace {
@@ -21,13 +22,9 @@ constexpr size_t kMaxInterface = 64;
 constexpr size_t kMaxLabel = 256;
 constexpr int kMaxMembers = 256;
 
-constexpr int kMaxSegments = 16;
-constexpr int kMaxPath = 255;
-constexpr int kMaxCommunities = 128;
 constexpr int kMaxTags = 16;
 constexpr size_t kMaxTagKey = 63;
 constexpr size_t kMaxTagValue = 255;
-constexpr size_t kMaxAttributes = 4096;
 
 absl::Status CheckLabel(absl::string_view label) {
   if (label.size() <= kMaxLabel) return absl::OkStatus();

@@ -220,6 +220,37 @@ TEST_F(PlanbctlObjectsTest, ALoadCanBeRepeatedByItsRequestId) {
   EXPECT_EQ(Via("11.0.0.1"), "192.0.2.2");
 }
 
+TEST_F(PlanbctlObjectsTest, AttributesOfADumpMakeNextHops) {
+  const auto record = [](const std::string& prefix, size_t community) {
+    const std::string path =
+        absl::StrCat(Attributes("192.0.2.1"),
+                     Attribute(8, Number(64500, 2) + Number(community, 2)));
+    return Record(13, 2,
+                  absl::StrCat(Number(0, 4), Nlri(prefix), Number(1, 2),
+                               Number(0, 6), Number(path.size(), 2), path));
+  };
+  const std::string file = Write(
+      "communities.mrt", record("11.0.0.0/8", 7) + record("12.0.0.0/8", 8) +
+                             record("13.0.0.0/8", 7));
+  EXPECT_THAT(Do("load " + file), StartsWith("3 routes and 1 next hops"));
+  EXPECT_THAT(Do("load --attributes=gateway " + file),
+              HasSubstr("3 unchanged"));
+  EXPECT_EQ(Count(Do("nexthop list")), 2U);  // with the header
+  EXPECT_THAT(Do("load --attributes=origin " + file),
+              StartsWith("3 routes and 1 next hops"));
+  EXPECT_THAT(Do("routes explain 11.0.0.1"), HasSubstr("AS65001"));
+  Fails(1, "routes diff --attributes=full " + file, "");
+  EXPECT_THAT(Do("routes replace --attributes=full " + file),
+              HasSubstr("3 changed"));
+  Do("routes diff --attributes=full " + file);
+  const std::string hops = Do("nexthop list");
+  EXPECT_EQ(Count(hops), 5U);
+  EXPECT_THAT(hops, HasSubstr("64500:7"));
+  EXPECT_THAT(hops, HasSubstr("64500:8"));
+  Fails(2, "load --attributes=path " + file,
+        "must be one of: gateway, origin, full");
+}
+
 // A path that cannot be read is no matter while its prefix has another.
 TEST_F(PlanbctlObjectsTest, ALostRouteIsReportedAndASkippedPathIsCounted) {
   const std::string bad = Attribute(1, Number(9, 1));  // no ORIGIN is 9

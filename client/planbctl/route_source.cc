@@ -11,6 +11,7 @@
 #include "base/utf8.h"
 #include "client/planbctl/flags.h"
 #include "client/planbctl/session.h"
+#include "follow/path_attributes.h"
 #include "lpm/synthetic/synthetic.h"
 
 ABSL_FLAG(uint32_t, next_hops, 64,
@@ -19,6 +20,11 @@ ABSL_FLAG(uint32_t, next_hops, 64,
 ABSL_FLAG(planb::client::OptionalNextHop, next_hop, {},
           "routes list: only routes to this next hop; 0: all. Others: the next "
           "hop of prefixes that stand alone in FILE; 0: these are malformed.");
+ABSL_FLAG(planb::PathParts, attributes, planb::PathParts::kGateway,
+          "FILE is an MRT table dump, and this of a path makes its next hop "
+          "beside the gateway: gateway (nothing), origin (the AS that the "
+          "route comes from), or full (AS path, communities, LOCAL_PREF and "
+          "MED). What a next hop cannot have is cut and counted.");
 ABSL_FLAG(std::vector<std::string>, csv_columns, {},
           "FILE is CSV, and these are the names of its columns: of the prefix, "
           "the next hop (an id or a gateway) and the interface, as in "
@@ -46,13 +52,14 @@ absl::StatusOr<std::unique_ptr<ByteSource>> OpenRoutes(
 absl::StatusOr<RouteFileReport> ReadRoutes(const std::string& path,
                                            std::unique_ptr<ByteSource> source,
                                            bool strict, RouteSink& sink) {
-  auto report =
-      planb::ReadRoutes(path, std::move(source),
-                        {.strict = strict,
-                         .allow_empty = absl::GetFlag(FLAGS_allow_empty),
-                         .next_hop = absl::GetFlag(FLAGS_next_hop).id,
-                         .csv_columns = absl::GetFlag(FLAGS_csv_columns)},
-                        sink);
+  auto report = planb::ReadRoutes(
+      path, std::move(source),
+      {.strict = strict,
+       .allow_empty = absl::GetFlag(FLAGS_allow_empty),
+       .next_hop = absl::GetFlag(FLAGS_next_hop).id,
+       .csv_columns = absl::GetFlag(FLAGS_csv_columns),
+       .path_encoder = EncoderOf(absl::GetFlag(FLAGS_attributes))},
+      sink);
   if (report.ok()) ReportProblems(path, *report, ProblemCounts(*report));
   return report;
 }

@@ -33,7 +33,7 @@ void ReportProblems(const std::string& path, const RecordReport& report,
 absl::StatusOr<std::unique_ptr<ByteSource>> OpenRoutes(const std::string& path);
 
 // Reads `source`, the file at `path`, as ReadRouteFile does, by --allow_empty,
-// --next_hop and --csv_columns. Prints problems to stderr.
+// --next_hop, --csv_columns and --attributes. Prints problems to stderr.
 absl::StatusOr<RouteFileReport> ReadRoutes(const std::string& path,
                                            std::unique_ptr<ByteSource> source,
                                            bool strict, RouteSink& sink);

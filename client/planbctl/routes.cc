@@ -356,7 +356,8 @@ const RegisteredCommand kRoutesReplaceCommand({
         "malformed anywhere or truncated, or gives no route, nothing changes: "
         "an empty table needs an empty FILE and --allow_empty. \"routes diff\" "
         "shows the changes in advance, --dry_run counts them.",
-    .flags = ChangeFlags({"allow_empty", "next_hop", "csv_columns"}),
+    .flags = ChangeFlags({"allow_empty", "next_hop", "csv_columns",
+                          "attributes"}),
     .run = RunReplace,
 });
 
@@ -373,7 +374,7 @@ const RegisteredCommand kRoutesDiffCommand({
         "Exits with 1 if there is a difference or nothing is in FILE and "
         "--allow_empty is not given, with 2 if FILE is malformed anywhere or "
         "of another kind.",
-    .flags = {"allow_empty", "next_hop", "csv_columns"},
+    .flags = {"allow_empty", "next_hop", "csv_columns", "attributes"},
     .run = RunDiff,
 });
 
@@ -388,7 +389,8 @@ const RegisteredCommand kSnapshotImportCommand({
         "does a snapshot of a table without routes, unless --allow_empty is "
         "given. Another FILE of \"load\" is taken as by \"routes replace\", "
         "which changes no object that the table has.",
-    .flags = ChangeFlags({"allow_empty", "next_hop", "csv_columns"}),
+    .flags = ChangeFlags({"allow_empty", "next_hop", "csv_columns",
+                          "attributes"}),
     .run = RunImport,
 });
 

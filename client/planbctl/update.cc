@@ -389,8 +389,9 @@ const RegisteredCommand kLoadCommand({
         "4271 section 9.1 the highest LOCAL_PREF (absent: 100), the shortest "
         "AS path (a set counts one, a confederation nothing), the lowest "
         "origin, the lowest MED of the paths of one neighbor AS (absent: 0), "
-        "and the peer with the lowest BGP identifier, then "
-        "address.\n\nMalformed records are reported and "
+        "and the peer with the lowest BGP identifier, then address. "
+        "--attributes says what of that path makes a next hop; an empty AS "
+        "path is the peer's.\n\nMalformed records are reported and "
         "skipped; records of other kinds, such as BGP4MP, are counted by type; "
         "so are paths that could not be read, and routes that are lost because "
         "none of their paths could. Exits with 1 "
@@ -401,7 +402,7 @@ const RegisteredCommand kLoadCommand({
         "with 1 if nothing in it could be read, or nothing is in it and "
         "--allow_empty is not given.",
     .flags = {"ack", "ack_replicas", "writer_epoch", "request_id", "chunk",
-              "strict", "allow_empty", "next_hop", "csv_columns"},
+              "strict", "allow_empty", "next_hop", "csv_columns", "attributes"},
     .run = Run,
 });
 

@@ -173,7 +173,7 @@ const RegisteredCommand kVerifyCommand({
         "mismatches and the first ten routes that differ. Exits with "
         "1 if there is one, or if a part of FILE could not be read.",
     .flags = {"samples", "seed", "batch", "depth", "allow_empty", "next_hop",
-              "csv_columns"},
+              "csv_columns", "attributes"},
     .run = RunVerify,
 });
 
@@ -288,7 +288,7 @@ const RegisteredCommand kSoakCommand({
         "wait for an answer: the cost of an upgrade. Exits with 1 if a "
         "batch failed or an answer differed.",
     .flags = {"batch", "streams", "rate", "seconds", "family", "seed",
-              "next_hop", "csv_columns"},
+              "next_hop", "csv_columns", "attributes"},
     .run = RunSoakCommand,
 });
 

@@ -55,8 +55,11 @@ namespace {
 // Logs what could not be used of the file. Errors: those of ReadRouteFile;
 // DATA_LOSS for a damaged or cut file, unless `options.partial`.
 absl::Status ReadRoutes(const InitialTableOptions& options, RouteSink& sink) {
-  const absl::StatusOr<RouteFileReport> report = ReadRouteFile(
-      options.routes_file, {.allow_empty = options.allow_empty}, sink);
+  const absl::StatusOr<RouteFileReport> report =
+      ReadRouteFile(options.routes_file,
+                    {.allow_empty = options.allow_empty,
+                     .path_encoder = EncoderOf(options.path_parts)},
+                    sink);
   if (!report.ok()) return report.status();
   for (const RouteFileProblem& problem : report->problems) {
     Log(LogLevel::kWarning, "skipped a part of the route file",

@@ -15,6 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "follow/path_attributes.h"
 #include "lpm/fib/fib.h"
 #include "server/base/commit_reload.h"
 #include "server/control/control_context.h"
@@ -40,6 +41,8 @@ struct InitialTableOptions {
   // has nothing in it, instead of refusing these.
   bool partial = false;
   bool allow_empty = false;
+  // What of the paths of a table dump makes a next hop.
+  PathParts path_parts = PathParts::kGateway;
   // Without a file: a synthetic table of so many routes.
   uint64_t generate_v6 = 0;
   uint64_t generate_v4 = 0;

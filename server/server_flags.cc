@@ -68,6 +68,11 @@ PLANB_OFTEN_USED(routes, "=FILE", "routes of the first start");
 PLANB_FLAG(routes_partial, server.initial.partial,
            "Start also with a damaged or cut file of --routes: with the routes "
            "that can be read. What cannot is counted in the log.");
+PLANB_FLAG(routes_attributes, server.initial.path_parts,
+           "What of a path in an MRT table dump of --routes makes its next "
+           "hop beside the gateway: gateway (nothing), origin (the AS that "
+           "the route comes from) or full (AS path, communities, LOCAL_PREF "
+           "and MED).");
 PLANB_FLAG(allow_empty, server.initial.allow_empty,
            "Start also with a file of --routes that has nothing in it: with an "
            "empty table.");

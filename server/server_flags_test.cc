@@ -68,6 +68,7 @@ constexpr FlagCase kFlagCases[] = {
     {"health_address", "v14", OPTION(server.health_address)},
     {"metrics_address", "v15", OPTION(server.metrics_address)},
     {"routes_partial", "true", OPTION(server.initial.partial)},
+    {"routes_attributes", "full", OPTION(server.initial.path_parts)},
     {"allow_empty", "true", OPTION(server.initial.allow_empty)},
     {"generate", "18", OPTION(server.initial.generate_v6)},
     {"generate_ipv4", "19", OPTION(server.initial.generate_v4)},

@@ -640,6 +640,8 @@ type fake struct {
 	hold  chan struct{} // until it is closed, no batch is answered; nil: all are
 	open  atomic.Int64  // streams
 
+	tables planbv1.RouteTableServer
+
 	mu      sync.Mutex
 	streams []time.Time // when they began
 }
@@ -679,6 +681,9 @@ func serve(t *testing.T, f *fake, options ...Option) *Client {
 	}
 	server := grpc.NewServer()
 	planbv1.RegisterRouteLookupServer(server, f)
+	if f.tables != nil {
+		planbv1.RegisterRouteTableServer(server, f.tables)
+	}
 	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(server.Stop)
 	client, err := Dial("unix://"+listener.Addr().String(), options...)

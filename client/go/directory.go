@@ -137,8 +137,13 @@ func (d *NextHopDirectory) run(ctx context.Context) {
 		if time.Since(began) > longestPause {
 			pause = firstPause
 		}
+		wait := pause/2 + rand.N(pause/2)
+		var failure *Error
+		if errors.As(err, &failure) {
+			wait = max(wait, failure.RetryAfter)
+		}
 		select {
-		case <-time.After(pause/2 + rand.N(pause/2)):
+		case <-time.After(wait):
 		case <-ctx.Done():
 		}
 		pause = min(2*pause, longestPause)

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -207,6 +208,29 @@ func TestADirectoryRefusesMoreObjectsThanItMayHave(t *testing.T) {
 	if !strings.Contains(directory.State().Error(), "more than 2 next hops") ||
 		labelOf(directory, 2) != "two" || labelOf(directory, 3) != "none" {
 		t.Error(directory.State(), directory.Read())
+	}
+}
+
+type refusing struct {
+	planbv1.UnimplementedRouteTableServer
+	err   error
+	calls atomic.Int64
+}
+
+func (r *refusing) GetTable(context.Context, *planbv1.GetTableRequest) (*planbv1.Table, error) {
+	r.calls.Add(1)
+	return nil, r.err
+}
+
+func TestADirectoryAsksAgainWhenTheServerSaysSo(t *testing.T) {
+	busy := &refusing{err: tooManyStreams(t, time.Minute)}
+	client := serve(t, &fake{tables: busy})
+	short, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	var failure *Error
+	_, err := client.FollowNextHops(short)
+	if !errors.As(err, &failure) || failure.Code != codes.ResourceExhausted || busy.calls.Load() != 1 {
+		t.Error(err, busy.calls.Load())
 	}
 }
 

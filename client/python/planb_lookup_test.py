@@ -308,6 +308,7 @@ class UpdateTest(RealServerTest):
         known, unknown, none = self.client.resolve(
             ["2001:dbc::1", ipaddress.ip_address("2001:dbd::1"), "4000::"])
         self.assertEqual(known.next_hop, hop)
+        self.assertEqual({known.next_hop, hop}, {hop})
         self.assertEqual(known.prefix, ipaddress.ip_network("2001:dbc::/32"))
         self.assertEqual(known.generation, made.generation)
         self.assertEqual((unknown.next_hop_id, unknown.next_hop), (3001, None))

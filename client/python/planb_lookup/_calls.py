@@ -38,8 +38,9 @@ class NextHop:
     # In groups that are set without a weight for it.
     weight: int = 1
     label: str = ""
-    # What routes to it mean: AS path, communities, tags.
-    attributes: types_pb2.Attributes | None = None
+    # What routes to it mean: AS path, communities, tags. A message has no hash.
+    attributes: types_pb2.Attributes | None = dataclasses.field(
+        default=None, hash=False)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -14,6 +14,7 @@ import tempfile
 import threading
 import time
 import unittest
+import unittest.mock
 
 import grpc
 import numpy as np
@@ -21,7 +22,8 @@ import numpy as np
 import planb_lookup
 from planb_lookup import AsyncClient, Attributes, Client, Error, NextHop
 from planb_lookup import _codec, _pipeline
-from planb_lookup.v1 import route_lookup_pb2, route_table_pb2, types_pb2
+from planb_lookup.v1 import (
+    error_details_pb2, route_lookup_pb2, route_table_pb2, status_pb2, types_pb2)
 
 BINARY = os.environ["PLANB_SERVER_BINARY"]
 
@@ -680,6 +682,57 @@ class DirectoryTest(unittest.TestCase):
         with self.assertRaisesRegex(Error, "not there in time: UNAVAILABLE"):
             self.follow(timeout=0.2)
         self.server.start()
+
+
+class RefusedDirectoryTest(unittest.TestCase):
+    """A directory whose server refuses GetTable, or does not answer."""
+
+    def follow(self, answer, why):
+        """Follows until half a second has passed, or an error does not pass."""
+        class Handler(grpc.GenericRpcHandler):
+            def service(self, _):
+                return grpc.unary_unary_rpc_method_handler(answer)
+
+        with tempfile.TemporaryDirectory() as folder:
+            server = grpc.server(concurrent.futures.ThreadPoolExecutor(2))
+            server.add_generic_rpc_handlers((Handler(),))
+            server.add_insecure_port(f"unix://{folder}/sock")
+            server.start()
+            with (Client(f"unix://{folder}/sock") as client,
+                  unittest.mock.patch("threading.excepthook") as died):
+                with self.assertRaisesRegex(Error, why):
+                    client.follow_next_hops(timeout=0.5)
+            server.stop(None)
+        died.assert_not_called()
+
+    def test_it_asks_again_when_the_server_says_so(self):
+        calls = []
+        delay = error_details_pb2.RetryInfo(retry_delay={"seconds": 1 << 36})
+        details = status_pb2.Status()
+        details.details.add(type_url="type.googleapis.com/google.rpc.RetryInfo",
+                            value=delay.SerializeToString())
+
+        def refuse(request, context):
+            calls.append(request)
+            context.set_trailing_metadata((
+                ("grpc-status-details-bin", details.SerializeToString()),))
+            context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "busy")
+        self.follow(refuse, "not there in time: RESOURCE_EXHAUSTED: busy")
+        self.assertEqual(len(calls), 1)
+
+    def test_it_closes_while_the_server_does_not_answer(self):
+        over = threading.Event()
+        began = time.monotonic()
+        timer = threading.Timer(20, over.set)  # before the call's own end
+        timer.start()
+        self.addCleanup(timer.cancel)
+
+        def wait(_, context):
+            context.add_callback(over.set)
+            over.wait()
+            return b""
+        self.follow(wait, "not there in time")
+        self.assertLess(time.monotonic() - began, 10)
 
 
 class Cable:

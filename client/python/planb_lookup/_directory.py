@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import dataclasses
-import random
 import threading
 import time
 from collections.abc import Iterable, Mapping
@@ -15,10 +14,12 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from planb_lookup import _calls, _codec
+from planb_lookup._pipeline import Backoff
 from planb_lookup.v1 import route_table_pb2, types_pb2
 
-_FIRST_WAIT, _LONGEST_WAIT = 0.01, 2.0
 _CALL_TIME = 30.0
+# Between attempts, whatever the server asks: a lock cannot wait for any time.
+_LONGEST_REST = 86_400.0
 # Besides those that are retryable, they may pass without a change at the server.
 _PASSES = (grpc.StatusCode.OUT_OF_RANGE, grpc.StatusCode.RESOURCE_EXHAUSTED,
            grpc.StatusCode.DEADLINE_EXCEEDED)
@@ -98,8 +99,7 @@ class NextHopDirectory:
     def close(self) -> None:
         with self._changed:
             self._closing = True
-            for call in self._calls:
-                call.cancel()
+            self._hang_up()
             self._changed.notify_all()
         self._thread.join()
 
@@ -114,7 +114,7 @@ class NextHopDirectory:
                 or self._error.code in _PASSES)
 
     def _run(self) -> None:
-        wait = _FIRST_WAIT
+        backoff = Backoff()
         while not self._closing:
             began = time.monotonic()
             try:
@@ -128,17 +128,23 @@ class NextHopDirectory:
                 error = _codec.Error(grpc.StatusCode.CANCELLED, str(fault))
             # A watch that fails soon after its start, each time, is not opened at
             # once again.
-            if time.monotonic() - began > _LONGEST_WAIT:
-                wait = _FIRST_WAIT
+            if time.monotonic() - began > Backoff.LONGEST:
+                backoff.reset()
             with self._changed:
                 self._error = error
                 self._changed.notify_all()
+                self._hang_up()
                 self._changed.wait_for(lambda: self._closing,
-                                       wait * random.uniform(0.5, 1))
-            wait = min(2 * wait, _LONGEST_WAIT)
+                                       min(backoff.after(error), _LONGEST_REST))
+
+    def _hang_up(self) -> None:
+        """Ends all calls. The lock is held."""
+        for call in self._calls:
+            call.cancel()
+        self._calls.clear()
 
     def _open(self, method: str, request: Any, timeout: float | None) -> Any:
-        """A call of a server's stream, which close() ends."""
+        """The replies of a call, which close() ends."""
         with self._changed:
             if self._closing:
                 raise _codec.Error(grpc.StatusCode.CANCELLED, "closed")
@@ -148,35 +154,31 @@ class NextHopDirectory:
             return call
 
     def _follow(self) -> None:
-        start = types_pb2.Table.FromString(self._channel.unary_unary(
-            "/planb.v1.RouteTable/GetTable")(
-                route_table_pb2.GetTableRequest(table=self._table).SerializeToString(),
-                timeout=_CALL_TIME)).visible_generation
+        # One reply is a stream too, which close() can end.
+        start = types_pb2.Table.FromString(next(self._open(
+            "GetTable", route_table_pb2.GetTableRequest(table=self._table),
+            _CALL_TIME), b"")).visible_generation
         watch = self._open("WatchRoutes", route_table_pb2.WatchRoutesRequest(
             table=self._table, start_generation=start), None)
-        try:
-            # The watch is open before the list is made, so that a server that
-            # restarts in between, perhaps with another table, ends it.
+        # The watch is open before the list is made, so that a server that restarts
+        # in between, perhaps with another table, ends it.
+        message = next(watch, None)
+        now = self._list(start)
+        self._publish(now)
+        part: list[route_table_pb2.WatchRoutesResponse] = []
+        while message is not None:
+            change = route_table_pb2.WatchRoutesResponse.FromString(message)
+            if change.reset:
+                raise _codec.Error(grpc.StatusCode.INTERNAL,
+                                   "a whole table came that was not asked for")
+            if change.generation > now.generation:
+                del change.updates[:]
+                part.append(change)
+                if change.generation_complete:
+                    now = _changed(now, part)
+                    part = []
+                    self._publish(now)
             message = next(watch, None)
-            now = self._list(start)
-            self._publish(now)
-            part: list[route_table_pb2.WatchRoutesResponse] = []
-            while message is not None:
-                change = route_table_pb2.WatchRoutesResponse.FromString(message)
-                if change.reset:
-                    raise _codec.Error(grpc.StatusCode.INTERNAL,
-                                       "a whole table came that was not asked for")
-                if change.generation > now.generation:
-                    del change.updates[:]
-                    part.append(change)
-                    if change.generation_complete:
-                        now = _changed(now, part)
-                        part = []
-                        self._publish(now)
-                message = next(watch, None)
-        finally:
-            watch.cancel()
-            self._calls.clear()
         raise _codec.Error(grpc.StatusCode.UNAVAILABLE, "the server ended the watch")
 
     def _list(self, least: int) -> NextHops:

@@ -23,7 +23,24 @@ from planb_lookup import _codec
 from planb_lookup.v1 import route_lookup_pb2
 
 _S = TypeVar("_S")
-_FIRST_WAIT, _LONGEST_WAIT = 0.01, 2.0
+
+
+class Backoff:
+    """The waits between attempts: each twice as long, and what the server asks."""
+
+    FIRST, LONGEST = 0.01, 2.0
+
+    def __init__(self) -> None:
+        self._wait = self.FIRST
+
+    def reset(self) -> None:
+        self._wait = self.FIRST
+
+    def after(self, why: _codec.Error) -> float:
+        """Seconds to wait after an attempt that failed."""
+        wait = max(self._wait * random.uniform(0.5, 1), why.retry_after or 0.0)
+        self._wait = min(2 * self._wait, self.LONGEST)
+        return wait
 
 
 @dataclasses.dataclass
@@ -59,7 +76,7 @@ class Pipeline:
         self._last_id = 0
         self._deadline = (None if options.timeout is None
                           else time.monotonic() + options.timeout)
-        self._wait = _FIRST_WAIT
+        self._backoff = Backoff()
         self._away_since: float | None = None
 
     @property
@@ -99,7 +116,8 @@ class Pipeline:
                 f"{addresses} addresses of batch {batch_id}")
         self.unanswered.popleft()
         self.results.append(result)
-        self._wait, self._away_since = _FIRST_WAIT, None
+        self._backoff.reset()
+        self._away_since = None
 
     def lost(self, why: _codec.Error) -> float:
         """The call has ended: seconds to wait before the next one.
@@ -109,8 +127,7 @@ class Pipeline:
         now = time.monotonic()
         if self._away_since is None:
             self._away_since = now
-        wait = max(self._wait * random.uniform(0.5, 1), why.retry_after or 0.0)
-        self._wait = min(2 * self._wait, _LONGEST_WAIT)
+        wait = self._backoff.after(why)
         if (not why.retryable
                 or now + wait > self._away_since + self.options.give_up_after
                 or (self._deadline is not None and now + wait >= self._deadline)):

@@ -720,6 +720,12 @@ class RefusedDirectoryTest(unittest.TestCase):
         self.follow(refuse, "not there in time: RESOURCE_EXHAUSTED: busy")
         self.assertEqual(len(calls), 1)
 
+    def test_an_error_with_malformed_details_is_the_error_that_it_is(self):
+        def refuse(_, context):
+            context.set_trailing_metadata((("grpc-status-details-bin", b"\xff"),))
+            context.abort(grpc.StatusCode.NOT_FOUND, "no table")
+        self.follow(refuse, "^NOT_FOUND: no table$")
+
     def test_it_closes_while_the_server_does_not_answer(self):
         over = threading.Event()
         began = time.monotonic()

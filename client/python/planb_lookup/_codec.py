@@ -132,6 +132,14 @@ def decode_batch(data: bytes) -> Result:
                   np.frombuffer(lengths, np.uint8) if lengths else None, error)
 
 
+def _detail(kind: type[_M], data: bytes) -> _M:
+    """A part of a status: empty if it is malformed, since the rest says why."""
+    try:
+        return _parsed(kind, data)
+    except Error:
+        return kind()
+
+
 def error_of(failure: grpc.RpcError) -> Error:
     """The Error of a failed call, with what its details say (google.rpc.Status)."""
     reason = ""
@@ -140,15 +148,15 @@ def error_of(failure: grpc.RpcError) -> Error:
     trailers: Any = failure.trailing_metadata()
     details: bytes = next((value for key, value in trailers or ()
                            if key == "grpc-status-details-bin"), b"")
-    for detail in _parsed(status_pb2.Status, details).details:
+    for detail in _detail(status_pb2.Status, details).details:
         name = detail.type_url.rpartition("/")[2]
         if name == "google.rpc.ErrorInfo":
-            reason = _parsed(error_details_pb2.ErrorInfo, detail.value).reason
+            reason = _detail(error_details_pb2.ErrorInfo, detail.value).reason
         elif name == "google.rpc.BadRequest":
-            fields += [(each.field, each.description) for each in _parsed(
+            fields += [(each.field, each.description) for each in _detail(
                 error_details_pb2.BadRequest, detail.value).field_violations]
         elif name == "google.rpc.RetryInfo":
-            delay = _parsed(error_details_pb2.RetryInfo, detail.value).retry_delay
+            delay = _detail(error_details_pb2.RetryInfo, detail.value).retry_delay
             retry_after = delay.seconds + delay.nanos * 1e-9
     return Error(failure.code(), failure.details() or "", reason, fields,
                  retry_after)

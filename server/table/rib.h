@@ -21,6 +21,7 @@
 #include "absl/types/span.h"
 #include "lpm/fib/fib_bound.h"
 #include "lpm/prefix.h"
+#include "lpm/routes/next_hop_map.h"
 #include "lpm/routes/persistent_map.h"
 #include "lpm/routes/route_set.h"
 #include "lpm/routes/table_digest.h"
@@ -30,15 +31,6 @@
 
 namespace planb::server {
 
-// The order of next hops, and of groups, in a map.
-template <typename Object>
-struct ById {
-  using Entry = Object;
-  using Key = NextHopId;
-  static Key KeyOf(const Object& object) { return object.id; }
-  static bool Less(Key a, Key b) { return a < b; }
-};
-
 // How often an id is named.
 struct NextHopUses {
   NextHopId id = kNoRoute;
@@ -46,9 +38,6 @@ struct NextHopUses {
   uint64_t groups = 0;
 };
 
-// Small chunks, because a change copies one, and the entries have strings.
-using NextHopMap = PersistentMap<ById<NextHop>, 16, 64>;
-using NextHopGroupMap = PersistentMap<ById<NextHopGroup>, 16, 64>;
 using NextHopUsesMap = PersistentMap<ById<NextHopUses>, 64, 64>;
 
 // The next-hop objects and groups that the ids of a table's routes refer to.

@@ -158,6 +158,11 @@ bool IsRetryable(const absl::Status& status) {
          RetryDelay(status).has_value();
 }
 
+bool MayWatchAgain(const absl::Status& status) {
+  return IsRetryable(status) || absl::IsOutOfRange(status) ||
+         absl::IsResourceExhausted(status);
+}
+
 RetryPolicy::RetryPolicy(const BackoffOptions& backoff,
                          absl::Duration give_up_after)
     : backoff_(Normalized(backoff)),

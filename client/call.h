@@ -79,6 +79,10 @@ struct BackoffOptions {
 // (by the server), or one with RetryInfo.
 bool IsRetryable(const absl::Status& status);
 
+// True if another watch may succeed after this error: it is retryable, or the
+// server has no such history (OUT_OF_RANGE) or no room now.
+bool MayWatchAgain(const absl::Status& status);
+
 // Thread-compatible.
 class RetryPolicy {
  public:

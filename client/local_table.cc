@@ -288,13 +288,17 @@ void LocalTable::WatchStaleness() {
 void LocalTable::Run() {
   RetryPolicy retry(options_.backoff, absl::InfiniteDuration());
   for (;;) {
-    absl::Status why = FollowOnce(retry);
+    absl::Status why;
+    try {
+      why = FollowOnce(retry);
+    } catch (const std::bad_alloc&) {
+      consistent_ = false;
+      why = absl::ResourceExhaustedError("not enough memory for the table");
+    }
     MutexLock lock(mutex_);
     if (closing_) return;
     watcher_.reset();
-    const bool passes = IsRetryable(why) || absl::IsOutOfRange(why) ||
-                        absl::IsResourceExhausted(why);
-    if (!passes) {
+    if (!MayWatchAgain(why)) {
       ended_ = std::move(why);
       bypass_ = true;
       changed_.notify_all();

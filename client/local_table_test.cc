@@ -14,6 +14,7 @@
 #include <pthread.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <atomic>
 #include <climits>
 #include <cstdint>
@@ -25,6 +26,7 @@
 #include <iterator>
 #include <limits>
 #include <memory>
+#include <new>
 #include <random>
 #include <string>
 #include <thread>
@@ -41,8 +43,10 @@
 #include "client/attributes.h"
 #include "client/channel.h"
 #include "client/lookup_client.h"
+#include "client/route_watcher.h"
 #include "client/table_client.h"
 #include "client/testing/real_server_fixture.h"
+#include "lpm/testing/operator_new.h"
 
 // How many threads the calling thread may start.
 static thread_local int threads_left = INT_MAX;
@@ -55,6 +59,22 @@ extern "C" int pthread_create(pthread_t* thread, const pthread_attr_t* options,
   --threads_left;
   return real(thread, options, run, argument);
 }
+
+// There is no memory for the next watch.
+static std::atomic<bool> no_watch = false;
+
+void* planb::Allocate(size_t size, size_t alignment) {
+  if (size == sizeof(client::RouteWatcher) && no_watch.exchange(false)) {
+    throw std::bad_alloc();
+  }
+  void* const block = std::aligned_alloc(
+      alignment,
+      (std::max<size_t>(size, 1) + alignment - 1) / alignment * alignment);
+  if (block == nullptr) std::abort();
+  return block;
+}
+
+void planb::Free(void* block) { std::free(block); }
 
 namespace planb::client {
 namespace {
@@ -382,6 +402,18 @@ TEST(LocalTable, IsAnErrorWhereAThreadIsLacking) {
   EXPECT_EQ(follow(0), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(follow(1), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(follow(2), absl::StatusCode::kDeadlineExceeded);
+}
+
+TEST(LocalTable, FollowsOnAfterALackOfMemory) {
+  ScriptedServer server([](uint64_t, const auto&, auto& out) {
+    out.Write(Whole(1));
+    return kAway;
+  });
+  no_watch = true;
+  const auto table = LocalTable::Follow(server.Channel(), {}, Soon());
+  ASSERT_TRUE(table.ok()) << table.status();
+  EXPECT_FALSE(no_watch);
+  EXPECT_EQ(GenerationOf(**table), 1U);
 }
 
 class LocalTableTest : public testing::RealServerFixture {

@@ -15,6 +15,7 @@
 
 #include "client/local_table.h"
 #include "lpm/synthetic/reference_table.h"
+#include "lpm/testing/instruction_count.h"
 
 namespace planb::client {
 namespace {
@@ -218,6 +219,17 @@ TEST(LocalRoutes, ShareTheirObjectsUntilTheseChange) {
   changes.digest = std::string(16, 'x');
   EXPECT_FALSE(routes.Apply(changes).ok());
   EXPECT_EQ(routes.objects()->FindNextHop(3)->label, "other");
+}
+
+TEST(NextHopObjects, ACopyWithAChangeCostsTheChange) {
+  NextHopObjects objects;
+  for (NextHopId id = 1; id <= 100'000; ++id) objects.Set(NextHop{.id = id});
+  const auto instructions = CountInstructions([&] {
+    NextHopObjects next = objects;
+    next.Set(NextHop{.id = 500});
+  });
+  if (!instructions.ok()) GTEST_SKIP() << instructions.status();
+  EXPECT_LT(*instructions, 200'000U);
 }
 
 TEST(LocalRoutes, RefuseAnotherDigestAndGoOnAfterAReset) {

@@ -148,7 +148,8 @@ struct LocalTableOptions {
 // it lost a table that was in memory only, nothing is taken until it is ahead.
 // Meanwhile the table grows stale.
 //
-// Costs about 8 MB and 40 us a small change for 259,000 routes.
+// Costs about 8 MB and 40 us a small change for 259,000 routes. Each set of
+// members of groups costs 16 KiB, and about a millisecond where it is new.
 class LocalTable {
  public:
   // Returns when the whole table is there. Errors: DEADLINE_EXCEEDED, with the

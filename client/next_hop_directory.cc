@@ -3,7 +3,6 @@
 #include "client/next_hop_directory.h"
 
 #include <new>
-#include <optional>
 #include <system_error>
 #include <utility>
 
@@ -17,8 +16,7 @@ constexpr absl::Duration kCallTime = absl::Seconds(30);
 
 // True if another attempt may pass without a change at the server.
 bool Passes(const absl::Status& why) {
-  return IsRetryable(why) || absl::IsOutOfRange(why) ||
-         absl::IsResourceExhausted(why) || absl::IsDeadlineExceeded(why);
+  return MayWatchAgain(why) || absl::IsDeadlineExceeded(why);
 }
 
 }  // namespace
@@ -136,8 +134,7 @@ absl::Status NextHopDirectory::FollowOnce(RetryPolicy& retry) {
         ", before ", start, " of the one that is watched"));
   }
   auto objects = std::make_shared<NextHopObjects>();
-  for (const NextHop& next_hop : list->next_hops) objects->Set(next_hop);
-  for (const NextHopGroup& group : list->groups) objects->Set(group);
+  objects->SetAll(*list);
   absl::Status status = Publish(list->generation, std::move(objects));
   // A watch that fails soon after its start, each time, is not opened at once
   // again.
@@ -160,8 +157,7 @@ absl::Status NextHopDirectory::Apply(const GenerationChanges& changes) {
     auto next = std::make_shared<NextHopObjects>(*objects);
     for (const NextHopId id : changes.deleted_next_hops) next->EraseNextHop(id);
     for (const NextHopId id : changes.deleted_groups) next->EraseGroup(id);
-    for (const NextHop& next_hop : changes.next_hops) next->Set(next_hop);
-    for (const NextHopGroup& group : changes.groups) next->Set(group);
+    next->SetAll(changes);
     objects = std::move(next);
   }
   return Publish(changes.generation, std::move(objects));

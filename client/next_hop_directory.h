@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/monotonic_time.h"
@@ -22,49 +21,46 @@
 #include "client/call.h"
 #include "client/route_watcher.h"
 #include "lpm/prefix.h"
+#include "lpm/routes/next_hop_map.h"
 
 namespace planb::client {
 
-// The next-hop objects and groups of a table. A copy shares them: it costs a
-// pointer for each. Thread-compatible.
+// The next-hop objects and groups of a table. A copy takes O(1) and shares what
+// neither changes. Thread-compatible.
 class NextHopObjects {
  public:
-  // Null without such an object. Valid as long as it is in this.
-  const NextHop* FindNextHop(NextHopId id) const {
-    return Find(next_hops_, id);
+  NextHopObjects() = default;
+  NextHopObjects(const NextHopObjects& other)
+      : next_hops_(other.next_hops_.Share()), groups_(other.groups_.Share()) {}
+  NextHopObjects(NextHopObjects&&) noexcept = default;
+  NextHopObjects& operator=(const NextHopObjects& other) {
+    return *this = NextHopObjects(other);
   }
-  const NextHopGroup* FindGroup(NextHopId id) const {
-    return Find(groups_, id);
-  }
+  NextHopObjects& operator=(NextHopObjects&&) noexcept = default;
+
+  // Null without such an object. Valid until this is changed.
+  const NextHop* FindNextHop(NextHopId id) const { return next_hops_.Find(id); }
+  const NextHopGroup* FindGroup(NextHopId id) const { return groups_.Find(id); }
   size_t size() const { return next_hops_.size() + groups_.size(); }
-  // All groups, in no order.
+  // All groups, by their ids.
   std::vector<NextHopGroup> groups() const {
-    std::vector<NextHopGroup> all;
-    for (const auto& [id, group] : groups_) all.push_back(*group);
-    return all;
+    return {groups_.begin(), groups_.end()};
   }
 
-  void Set(const NextHop& next_hop) {
-    next_hops_[next_hop.id] = std::make_shared<const NextHop>(next_hop);
+  void Set(const NextHop& next_hop) { next_hops_.InsertOrAssign(next_hop); }
+  void Set(const NextHopGroup& group) { groups_.InsertOrAssign(group); }
+  // The next hops and groups of `from`, such as a NextHopList.
+  template <typename From>
+  void SetAll(const From& from) {
+    for (const NextHop& next_hop : from.next_hops) Set(next_hop);
+    for (const NextHopGroup& group : from.groups) Set(group);
   }
-  void Set(const NextHopGroup& group) {
-    groups_[group.id] = std::make_shared<const NextHopGroup>(group);
-  }
-  void EraseNextHop(NextHopId id) { next_hops_.erase(id); }
-  void EraseGroup(NextHopId id) { groups_.erase(id); }
+  void EraseNextHop(NextHopId id) { next_hops_.Erase(id); }
+  void EraseGroup(NextHopId id) { groups_.Erase(id); }
 
  private:
-  template <typename Object>
-  using ById = absl::flat_hash_map<NextHopId, std::shared_ptr<const Object>>;
-
-  template <typename Object>
-  static const Object* Find(const ById<Object>& objects, NextHopId id) {
-    const auto found = objects.find(id);
-    return found == objects.end() ? nullptr : found->second.get();
-  }
-
-  ById<NextHop> next_hops_;
-  ById<NextHopGroup> groups_;
+  NextHopMap next_hops_;
+  NextHopGroupMap groups_;
 };
 
 // True if the objects of a table differ after `changes`.
@@ -88,8 +84,8 @@ struct NextHopDirectoryOptions {
 // caller (GetTable, ListNextHops, WatchRoutes). Owns a thread. Thread-safe.
 //
 // While the server is away the last objects stay, and state() says so. Then
-// they are what the server says: none, if it lost its table. A change of
-// objects takes O(objects) time here, a change of routes alone O(its routes).
+// they are what the server says: none, if it lost its table. A generation takes
+// O(its changes * log objects) time here.
 class NextHopDirectory {
  public:
   // Of one generation as a whole. Lives as long as its owner wants.

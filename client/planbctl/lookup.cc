@@ -48,7 +48,8 @@ namespace {
 // Maximum of addresses in a unary call.
 constexpr size_t kFew = 64;
 
-// How long an answer waits for the object that came with its generation.
+// How long the first answer without an object waits for those of its
+// generation.
 constexpr absl::Duration kObjectTime = absl::Seconds(1);
 
 // Prints answers, and remembers if one was "no route".
@@ -83,7 +84,8 @@ class Printer {
   void Refresh(const AddressAnswer& answer) {
     auto now = directory_->Read();
     if (answer.next_hop != kNoRoute && !Knows(answer.next_hop) &&
-        now.generation < answer.generation) {
+        answer.generation > std::max(now.generation, awaited_)) {
+      awaited_ = answer.generation;
       // Without success it is described by what is known.
       directory_->WaitFor(answer.generation, Deadline::After(kObjectTime))
           .IgnoreError();
@@ -125,6 +127,7 @@ class Printer {
   const bool color_ = table_ && UsesColor(stdout);
   bool missed_ = false;
   const std::unique_ptr<NextHopDirectory> directory_;
+  uint64_t awaited_ = 0;  // the newest generation that was waited for
   std::shared_ptr<const NextHopObjects> objects_ =
       std::make_shared<NextHopObjects>();
   // What they mean, of ids that were printed.
@@ -137,16 +140,14 @@ NextHopObjects ObjectsOf(const std::shared_ptr<grpc::Channel>& channel,
                          const std::vector<LookupAnswer>& answers) {
   NextHopObjects objects;
   if (absl::c_any_of(answers, [](const LookupAnswer& answer) {
-        return answer.next_hop != kNoRoute &&
+        // A member is no group: without an object there is none.
+        return answer.next_hop != kNoRoute && answer.member == kNoRoute &&
                !answer.next_hop_object.has_value();
       })) {
     const auto list = TableClient(channel).ListNextHops(
         absl::GetFlag(FLAGS_table), CallDeadline());
     // A caller that may look up need not be allowed to list.
-    if (list.ok()) {
-      for (const NextHop& next_hop : list->next_hops) objects.Set(next_hop);
-      for (const NextHopGroup& group : list->groups) objects.Set(group);
-    }
+    if (list.ok()) objects.SetAll(*list);
   }
   for (const LookupAnswer& answer : answers) {
     if (answer.next_hop_object.has_value()) {

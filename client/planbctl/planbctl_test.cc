@@ -222,6 +222,10 @@ TEST_F(PlanbctlTest, LookupForAFlowShowsMembers) {
   EXPECT_EQ(one,
             "192.0.2.1\tnext hop 42\t192.0.2.0/24\tgeneration 2\n"
             "10.0.0.1\tnext hop 6\t10.0.0.0/8\tgeneration 2\n");
+  // A group is described by a list, and a member by its answer.
+  EXPECT_EQ(server_.lists_called(), 2U);
+  Do("lookup --flow_hash=41 192.0.2.1");
+  EXPECT_EQ(server_.lists_called(), 2U);
   EXPECT_EQ(Do("lookup --flow_hash=41 -", "192.0.2.1\n10.0.0.1\n"), one);
   Fails(2, "lookup --flow_hash=x ::1");
 }
@@ -249,6 +253,29 @@ TEST_F(PlanbctlTest, LookupAnswersEachLineBeforeTheNextComes) {
             "10.0.0.1\tnext hop 6\t10.0.0.0/8\tgeneration 1\n"
             "10.0.0.1\tnext hop 6\t10.0.0.0/8\tgeneration 1\n"
             "2001:db8::1\tnext hop 5\t2001:db8::/32\tgeneration 1\n");
+}
+
+TEST_F(PlanbctlTest, LookupWaitsOnceAGenerationForObjects) {
+  // The watch ends at the first change, and planbctl stays behind.
+  server_.EndStreams(0, testing::RetryLater(absl::Minutes(1)), 1);
+  const std::string out = Scratch("behind");
+  EXPECT_EQ(
+      system(absl::StrCat("bash -c 'ctl=client/planbctl/planbctl\n"
+                          "coproc $ctl lookup\n"
+                          "echo 10.0.0.1 >&${COPROC[1]}\n"
+                          "read -t 20 -r line <&${COPROC[0]} || exit 1\n"
+                          "$ctl announce ::/0 9 >/dev/null || exit 1\n"
+                          "begin=$SECONDS\n"
+                          "for i in {1..20}; do\n"
+                          "  echo 10.0.0.1 >&${COPROC[1]}\n"
+                          "  read -t 20 -r line <&${COPROC[0]} || exit 1\n"
+                          "done\n"
+                          "echo \"$line\"\n"
+                          "(( SECONDS - begin < 15 )) || echo slow' > ",
+                          out)
+                 .c_str()),
+      0);
+  EXPECT_EQ(Slurp(out), "10.0.0.1\tnext hop 6\t10.0.0.0/8\tgeneration 2\n");
 }
 
 TEST_F(PlanbctlTest, LookupReadsLines) {

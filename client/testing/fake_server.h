@@ -85,6 +85,7 @@ class FakeServer {
   uint64_t batches_read() const { return batches_read_; }
   uint64_t streams_opened() const { return streams_opened_; }
   uint64_t lookups_called() const { return lookups_called_; }
+  uint64_t lists_called() const { return lists_called_; }  // of next hops
   std::vector<v1::UpdateRoutesRequest> updates() const;
   // The table "default".
   FakeTable table() const;
@@ -128,6 +129,7 @@ class FakeServer {
   std::atomic<uint64_t> batches_read_ = 0;
   std::atomic<uint64_t> streams_opened_ = 0;
   std::atomic<uint64_t> lookups_called_ = 0;
+  std::atomic<uint64_t> lists_called_ = 0;
 };
 
 // A table of many routes with answers by arithmetic.

@@ -102,6 +102,7 @@ class FakeServer::TableService : public v1::RouteTable::Service {
   grpc::Status ListNextHops(
       grpc::ServerContext*, const v1::ListNextHopsRequest* request,
       grpc::ServerWriter<v1::ListNextHopsResponse>* writer) override {
+    ++fake_.lists_called_;
     v1::ListNextHopsResponse response;
     grpc::Status status = WithTable(request->table(), [&](FakeTable& table) {
       response.set_generation(table.generation());

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -59,10 +60,12 @@ namespace {
 template <typename Object>
 ExitCode PrintObjects(const std::vector<Object>& objects, const char* id) {
   std::optional<TextTable> text;
-  // Few tables have attributes.
-  const bool attributed = absl::c_any_of(objects, [](const Object& object) {
-    return !TextOf(FieldsOf(ToProto(object)), "attributes").empty();
-  });
+  bool attributed = false;  // few tables are
+  if constexpr (std::is_same_v<Object, NextHop>) {
+    attributed = absl::c_any_of(objects, [](const NextHop& next_hop) {
+      return !next_hop.attributes.empty();
+    });
+  }
   for (const Object& object : objects) {
     PrintedFields fields = FieldsOf(ToProto(object));
     if (WantedForm() != OutputForm::kTable) {

@@ -96,6 +96,8 @@ std::string Json(const Value& value) {
   return json;
 }
 
+std::string Words(const Message& object, const PrintedFields& fields);
+
 std::string JsonObject(const PrintedFields& fields) {
   std::vector<std::string> members;
   for (const bool optional : {false, true}) {
@@ -130,8 +132,9 @@ void Set(const Message& message, const FieldDescriptor& field, int index,
               dynamic_cast<const v1::Attributes::LargeCommunity*>(&value)) {
         return Set(CommunityText(*large), to);
       }
-      to.text = WordsText(value);
-      to.json = JsonObject(FieldsOf(value));
+      const PrintedFields fields = FieldsOf(value);
+      to.text = Words(value, fields);
+      to.json = JsonObject(fields);
       return;
     }
     case FieldDescriptor::CPPTYPE_STRING:
@@ -308,7 +311,9 @@ std::string FormText(const PrintedFields& fields) {
   return text;
 }
 
-std::string WordsText(const Message& object) {
+namespace {
+
+std::string Words(const Message& object, const PrintedFields& fields) {
   if (const auto* member =
           dynamic_cast<const v1::NextHopGroup::Member*>(&object)) {
     return absl::StrCat(
@@ -323,7 +328,7 @@ std::string WordsText(const Message& object) {
     return Printable(absl::StrCat(tag->key(), "=", tag->value()));
   }
   std::vector<std::string> words;
-  for (const PrintedField& field : FieldsOf(object)) {
+  for (const PrintedField& field : fields) {
     const bool usual = (field.name == "weight" && field.text == "1") ||
                        (field.name == "origin_as" && field.text == "0");
     if (field.name == "id" || field.text.empty() || usual) continue;
@@ -334,6 +339,12 @@ std::string WordsText(const Message& object) {
         Printable(field.text)));
   }
   return absl::StrJoin(words, " ");
+}
+
+}  // namespace
+
+std::string WordsText(const Message& object) {
+  return Words(object, FieldsOf(object));
 }
 
 std::string Describe(NextHopId id, const NextHopObjects& objects) {

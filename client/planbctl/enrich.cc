@@ -2,9 +2,9 @@
 
 // planbctl enrich: adds what a table says of addresses to records of text.
 //
-// Lookups are function calls in tables that follow the server's. A record that
-// is read is written at once, byte for byte, with the added fields at its end,
-// so that memory is bounded by the longest record.
+// Lookups are function calls in tables that follow the server's. Records are
+// written as they come, byte for byte, with the added fields at their ends, so
+// that beside the tables memory is bounded by the longest record.
 
 #include <fcntl.h>
 #include <poll.h>
@@ -68,50 +68,39 @@ constexpr size_t kMostKept = 1 << 16;
 struct AddedField {
   absl::string_view name;
   bool number;
-  std::string (*of)(const NextHop&);
+  // By the attributes of the next hop, decoded.
+  std::string (*of)(const NextHop&, const v1::Attributes&);
 };
 
+constexpr absl::string_view kNotCsv = "quotes are not as in RFC 4180";
 constexpr absl::string_view kNextHopField = "next_hop";
 constexpr absl::string_view kLengthField = "prefix_length";
 constexpr AddedField kFields[] = {
     {"gateway", false,
-     [](const NextHop& hop) {
+     [](const NextHop& hop, const v1::Attributes&) {
        return hop.gateway.has_value() ? hop.gateway->ToString() : "";
      }},
-    {"interface", false, [](const NextHop& hop) { return hop.interface; }},
-    {"label", false, [](const NextHop& hop) { return hop.label; }},
+    {"interface", false,
+     [](const NextHop& hop, const v1::Attributes&) { return hop.interface; }},
+    {"label", false,
+     [](const NextHop& hop, const v1::Attributes&) { return hop.label; }},
     {"origin_as", true,
-     [](const NextHop& hop) {
-       const uint32_t as = ToProto(hop.attributes).origin_as();
+     [](const NextHop&, const v1::Attributes& attributes) {
+       const uint32_t as = attributes.origin_as();
        return as == 0 ? "" : absl::StrCat(as);
      }},
     {"as_path", false,
-     [](const NextHop& hop) { return AsPathText(ToProto(hop.attributes)); }},
+     [](const NextHop&, const v1::Attributes& attributes) {
+       return AsPathText(attributes);
+     }},
     {"communities", false,
-     [](const NextHop& hop) {
-       return absl::StrJoin(ToProto(hop.attributes).communities(), " ",
+     [](const NextHop&, const v1::Attributes& attributes) {
+       return absl::StrJoin(attributes.communities(), " ",
                             [](std::string* to, uint32_t community) {
                               *to += CommunityText(community);
                             });
      }},
 };
-
-// The field of a next hop. Of a group it is what all members have in common,
-// but the label is its own.
-std::string ValueOf(const AddedField& field, NextHopId id,
-                    const NextHopObjects& objects) {
-  if (const NextHop* hop = objects.FindNextHop(id)) return field.of(*hop);
-  const NextHopGroup* group = objects.FindGroup(id);
-  if (group == nullptr) return "";
-  if (field.name == "label") return group->label;
-  std::string common;
-  for (const NextHopGroup::Member& member : group->members) {
-    const std::string value = ValueOf(field, member.next_hop, objects);
-    if (&member != &group->members.front() && value != common) return "";
-    common = value;
-  }
-  return common;
-}
 
 // What is added to each record.
 struct Format {
@@ -191,15 +180,54 @@ class Table {
   }
 
  private:
-  std::string FieldsOf(size_t column, NextHopId id) const {
+  using Values = std::vector<std::string>;  // by Format::fields
+
+  // Made once an object, as long as that stays the same.
+  Values ValuesOf(const NextHop& hop) {
+    if (made_.size() > kMostKept) made_.clear();
+    auto& [of, values] = made_[hop.id];
+    if (values.empty() || of != hop) {
+      of = hop;
+      values.clear();
+      const v1::Attributes attributes = ToProto(hop.attributes);
+      for (const AddedField* field : format_.fields) {
+        values.push_back(field->of(hop, attributes));
+      }
+    }
+    return values;
+  }
+
+  // Of a group they are what all members have in common, but the label is its
+  // own.
+  Values ValuesOf(NextHopId id) {
+    if (format_.fields.empty()) return {};
+    if (const NextHop* hop = objects_->FindNextHop(id)) return ValuesOf(*hop);
+    Values common(format_.fields.size());
+    const NextHopGroup* group = objects_->FindGroup(id);
+    if (group == nullptr) return common;
+    for (const NextHopGroup::Member& member : group->members) {
+      const Values values = ValuesOf(member.next_hop);
+      if (&member == &group->members.front()) common = values;
+      for (size_t i = 0; i < values.size(); ++i) {
+        if (values[i] != common[i]) common[i].clear();
+      }
+    }
+    for (size_t i = 0; i < common.size(); ++i) {
+      if (format_.fields[i]->name == "label") common[i] = group->label;
+    }
+    return common;
+  }
+
+  std::string FieldsOf(size_t column, NextHopId id) {
     std::string text;
     const std::string& name = format_.columns[column];
     if (format_.next_hop) {
       format_.Append(name, kNextHopField, absl::StrCat(id), true, text);
     }
-    for (const AddedField* field : format_.fields) {
-      format_.Append(name, field->name, ValueOf(*field, id, *objects_),
-                     field->number, text);
+    const Values values = ValuesOf(id);
+    for (size_t i = 0; i < values.size(); ++i) {
+      const AddedField& field = *format_.fields[i];
+      format_.Append(name, field.name, values[i], field.number, text);
     }
     return text;
   }
@@ -209,19 +237,19 @@ class Table {
   std::shared_ptr<const NextHopObjects> objects_;
   // By column: the fields but the length, as of objects_.
   std::vector<absl::flat_hash_map<NextHopId, std::string>> known_;
+  absl::flat_hash_map<NextHopId, std::pair<NextHop, Values>> made_;
   std::vector<std::string> before_length_;
 };
 
 // The tables by the values of --table_column. An address has any of its forms.
 class TableChoice {
  public:
-  // Follows the tables. Errors: INVALID_ARGUMENT for a malformed --tables;
-  // those of LocalTable::Follow.
+  // Follows the tables, each once. Errors: those of LocalTable::Follow.
   absl::Status Open(const std::shared_ptr<grpc::Channel>& channel,
                     const Format& format) {
     std::map<std::string, Table*> by_name;
     const auto open = [&](const std::string& name) -> absl::StatusOr<Table*> {
-      Table*& table = by_name[name];
+      Table*& table = by_name[name.empty() ? "default" : name];
       if (table != nullptr) return table;
       auto followed = LocalTable::Follow(
           channel, {.table = name, .prefix_lengths = format.length},
@@ -445,7 +473,17 @@ class Enricher {
  private:
   // Finds out which form the input has.
   absl::Status Begin() {
+    constexpr absl::string_view kMark = "\xef\xbb\xbf";
     absl::Status status;
+    while (status.ok() && !at_end_ && data() != kMark &&
+           absl::StartsWith(kMark, data())) {
+      status = Fill();
+    }
+    // The mark of UTF-8 is no part of the first record.
+    if (absl::StartsWith(data(), kMark)) {
+      out_ = std::string(kMark);
+      begin_ = kMark.size();
+    }
     for (size_t at = 0; status.ok(); status = Fill()) {
       at = data().find_first_not_of(" \t\r\n");
       if (at != absl::string_view::npos) {
@@ -536,9 +574,11 @@ class Enricher {
   }
 
   absl::Status ReadHeader(const Record& record) {
+    if (record.malformed) {
+      return absl::InvalidArgumentError(absl::StrCat("line 1: ", kNotCsv));
+    }
     std::vector<std::string> names;
-    for (absl::string_view field : record.fields) {
-      if (names.empty()) absl::ConsumePrefix(&field, "\xef\xbb\xbf");
+    for (const absl::string_view field : record.fields) {
       names.push_back(Unquoted(field));
     }
     const auto find = [&](const std::string& name, size_t& at) {
@@ -573,7 +613,7 @@ class Enricher {
     if (blank) return absl::OkStatus();
     if (record.malformed || record.fields.size() != width_) {
       return Pass(record.malformed
-                      ? "quotes are not as in RFC 4180"
+                      ? std::string(kNotCsv)
                       : absl::StrCat(record.fields.size(),
                                      " fields, the header has ", width_));
     }

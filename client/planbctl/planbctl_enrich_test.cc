@@ -54,6 +54,9 @@ TEST_F(PlanbctlEnrichTest, AddsFieldsToCsvAndKeepsItsBytes) {
                "a\n10.0.0.1\n2001:db8:1::1\n11.0.0.1\n\n"),
             "a,a_next_hop,a_prefix_length\n10.0.0.1,1,8\n2001:db8:1::1,7,48\n"
             "11.0.0.1,0,\n,,\n");
+  EXPECT_EQ(Do("enrich --columns=a --add=next_hop",
+               "\xef\xbb\xbf\"a,b\",a\n,10.0.0.1\n"),
+            "\xef\xbb\xbf\"a,b\",a,a_next_hop\n,10.0.0.1,1\n");
   const std::string file = Write("flows", "a\n10.0.0.1\n");
   EXPECT_EQ(Do("enrich --columns=a --add=label " + file),
             "a,a_label\n10.0.0.1,plain\n");
@@ -118,6 +121,15 @@ TEST_F(PlanbctlEnrichTest, ChoosesTheTableByAColumn) {
   Fails(3, flags + "--table=none", "TABLE_NOT_FOUND");
 }
 
+TEST_F(PlanbctlEnrichTest, FollowsATableOnceByEachOfItsNames) {
+  Kill();
+  Start("none", Write("routes", "10.0.0.0/8 1\n"), {"--max_watchers=1"});
+  EXPECT_EQ(Do("enrich --columns=a --add=next_hop --table_column=by "
+               "--tables=x=default",
+               "by,a\nx,10.0.0.1\ny,10.0.0.1\n"),
+            "by,a,a_next_hop\nx,10.0.0.1,1\ny,10.0.0.1,1\n");
+}
+
 TEST_F(PlanbctlEnrichTest, PassesMalformedRecordsOrNamesTheLine) {
   const std::string enrich = "enrich --columns=a --add=next_hop,label ";
   const std::string csv =
@@ -170,6 +182,11 @@ TEST_F(PlanbctlEnrichTest, RefusesWhatItCannotDo) {
     Fails(2, "enrich " + words, why, "a,b\n");
   }
   Fails(2, "enrich --columns=a", "column \"a_label\" already", "a,a_label\n");
+  for (const char* header : {"a,\"b\n10.0.0.1,x\n", "a,\"b\"c\n"}) {
+    EXPECT_EQ(Fails(2, "enrich --columns=a",
+                    "line 1: quotes are not as in RFC 4180", header),
+              "");
+  }
 }
 
 TEST_F(PlanbctlEnrichTest, WritesWhatItReadBeforeItWaitsAndFollowsTheTable) {

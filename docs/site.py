@@ -12,6 +12,7 @@ a broken one, or one to a heading that is not there, is an error. mkdocs comes
 from PyPI, into .cache/mkdocs.
 """
 
+import json
 import os
 import pathlib
 import posixpath
@@ -214,7 +215,7 @@ def main():
             file = work / "docs" / path
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(generated.get(path) or page(path, pages), encoding="utf-8")
-        nav = "".join(f"- {part}:\n" + "".join(f"  - '{name}': {place}\n"
+        nav = "".join(f"- {part}:\n" + "".join(f"  - {json.dumps(name)}: {place}\n"
                                                for name, place in entries.items())
                       for part, entries in NAV.items())
         (work / "mkdocs.yml").write_text(

@@ -6,9 +6,10 @@
     .ci/references.py    prints FILE:LINE: REFERENCE for each that does not
 
 Three kinds of reference are checked: a path from the root with a known suffix in
-any text, a Bazel label in documents and scripts, a link in documents.
+any text, a Bazel label in documents and scripts, a link in documents with its heading.
 """
 
+import functools
 import os
 import re
 import subprocess
@@ -19,7 +20,8 @@ ROOMS = (r"(?:base|benchmarks|client|deploy|docs|examples/router|feed|follow|lpm
 PATH = re.compile(
     rf"(?<![\w/.-])({ROOMS}/[\w./-]*\.(?:bzl|cc|h|html|inc|json|md|proto|py|sh|yaml))\b")
 LABEL = re.compile(rf"(?<![\w:])//({ROOMS}[\w/]*)(?::([\w.]+))?(?![\w/.])")
-LINK = re.compile(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)")
+LINK = re.compile(r"\]\(([^)#:\s]*)(?:#([^)\s]*))?\)")
+FENCE = re.compile(r"^ *```")
 TEXTS = (".bzl", ".cc", ".cfg", ".h", ".inc", ".md", ".proto", ".py", ".sh", ".yaml")
 # Made by the build, or a name that stands for many.
 MADE = re.compile(r"\.pb\.|version\.h$|/NAME\.")
@@ -31,6 +33,19 @@ def target_exists(folder, name):
             return name == "all" or f'"{name}"' in file.read()
     except FileNotFoundError:
         return False
+
+
+@functools.cache
+def anchors(path):
+    """What a link may name in a document: its headings, as GitHub and MkDocs write them."""
+    found, fenced = set(), False
+    with open(path, encoding="utf-8") as file:
+        for line in file:
+            fenced ^= bool(FENCE.match(line))
+            if line.startswith("#") and not fenced:
+                text = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", line.lstrip("#").strip().lower())
+                found.add(re.sub(r"[^\w -]", "", text).replace(" ", "-"))
+    return found
 
 
 def missing(path, line):
@@ -45,8 +60,11 @@ def missing(path, line):
                 yield match[0]
     if path.endswith(".md"):
         for match in LINK.finditer(line):
-            if not os.path.exists(os.path.join(os.path.dirname(path), match[1])):
+            to = os.path.join(os.path.dirname(path), match[1]) if match[1] else path
+            if not os.path.exists(to):
                 yield match[1]
+            elif match[2] and to.endswith(".md") and match[2] not in anchors(to):
+                yield f"{match[1]}#{match[2]}"
 
 
 def main():

@@ -9,6 +9,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/netip"
 	"os"
@@ -256,15 +257,21 @@ func Write(t testing.TB, name, content string) string {
 	return file
 }
 
-// FreePort is one where a listener was just before.
+// FreePort is one where a listener was just before. It is below those that the kernel gives
+// to connections, so that none of another test takes it meanwhile.
 func FreePort(t testing.TB, address string) int {
 	t.Helper()
-	listener, err := net.Listen("tcp", address+":0")
-	if err != nil {
-		t.Fatal(err)
+	var err error
+	for range 100 {
+		port := 10_000 + rand.IntN(20_000)
+		var listener net.Listener
+		if listener, err = net.Listen("tcp", net.JoinHostPort(address, strconv.Itoa(port))); err == nil {
+			listener.Close()
+			return port
+		}
 	}
-	defer listener.Close()
-	return listener.Addr().(*net.TCPAddr).Port
+	t.Fatal(err)
+	return 0
 }
 
 // Start runs a speaker at an address, of AS 65000 and its last byte, that announces `lines`

@@ -212,7 +212,7 @@ end
   EXPECT_THAT(Lines(absl::StrCat(fish, QuotedLines())),
               ElementsAreArray(expected));
   EXPECT_THAT(Lines(absl::StrCat(fish, Quoted("planbctl table "))),
-              ElementsAre("copy create delete list show"));
+              ElementsAre("complete copy create delete list show"));
 }
 
 // What a shell command writes to its terminal.

@@ -65,10 +65,10 @@ TEST_F(PlanbctlTest, HelpFitsAScreen) {
     EXPECT_THAT(ended.err, IsEmpty());
     EXPECT_LE(std::count(ended.out.begin(), ended.out.end(), '\n'), 50);
     ExpectColumns(ended.out);
-    EXPECT_THAT(
-        ended.out,
-        AllOf(HasSubstr("\n  lookup  "), HasSubstr("Exit codes:"),
-              HasSubstr("\n  table       copy, create, delete, list, show\n")));
+    EXPECT_THAT(ended.out,
+                AllOf(HasSubstr("\n  lookup  "), HasSubstr("Exit codes:"),
+                      HasSubstr("\n  table       complete, copy, create, "
+                                "delete, list, show\n")));
     // Each flag is one of every command.
     const std::string flags = Do("help flags");
     int found = 0;

@@ -29,7 +29,7 @@ constexpr int kMaxAnswer = 64 << 10;
 constexpr size_t kMaxLogged = 512;  // bytes of what the collector says
 constexpr absl::Duration kConnectTime = absl::Milliseconds(300);
 constexpr absl::Duration kTimeout = absl::Seconds(5);
-constexpr absl::Duration kLastTimeout = absl::Milliseconds(500);
+constexpr absl::Duration kLastTimeout = absl::Seconds(2);
 
 uint64_t Nanos(absl::Time time) {
   return static_cast<uint64_t>(absl::ToUnixNanos(time));

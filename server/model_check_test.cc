@@ -178,6 +178,27 @@ TEST_F(ModelCheck, AGoodHistoryIsGood) {
   EXPECT_EQ(absl::StrJoin(CheckHistory(h_), "\n"), "");
 }
 
+// It may be all that a generation changes, and then comes as a bookmark.
+TEST_F(ModelCheck, AWordThatTheTableIsCompleteMakesAGeneration) {
+  UpdateBatch word;
+  word.writer_epoch = 5;
+  word.complete = true;
+  Done(word, 720, 730, 4, {});
+  h_.writes.back().digest = Digest({{kLong, 2}});
+  WatchCall::Message said = Bookmark(725, 4);
+  said.delta.digest = Digest({{kLong, 2}});
+  said.complete_table = true;
+  h_.watches[1].end = 750;
+  h_.watches[1].messages.push_back(said);
+  EXPECT_EQ(absl::StrJoin(CheckHistory(h_), "\n"), "");
+  Watched(1, 2).complete_table = false;
+  ExpectFault("order", "it was told to be not complete");
+  Watched(1, 2).complete_table = true;
+  Done(word, 735, 740, 5, {});
+  h_.writes.back().digest = Digest({{kLong, 2}});
+  ExpectFault("order", "changes nothing");
+}
+
 // 1. One sequence.
 
 TEST_F(ModelCheck, TwoBatchesOfOneGeneration) {

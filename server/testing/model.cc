@@ -239,6 +239,8 @@ ModelResult ApplyToModel(const ModelTable& before, uint64_t generation,
   }
   if (batch.replacement.has_value()) Replace(*batch.replacement, result);
   CheckObjects(batch, result);
+  result.after.complete = batch.complete.value_or(before.complete);
+  result.completes = result.after.complete != before.complete;
   return result;
 }
 

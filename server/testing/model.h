@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <limits>
 #include <map>
+#include <optional>
 #include <random>
 #include <set>
 #include <string>
@@ -122,6 +123,7 @@ struct StateCall {
   uint64_t visible = 0;
   uint64_t persisted = 0;
   std::string digest;
+  bool complete_table = false;
   int server = 0;
 };
 
@@ -130,8 +132,10 @@ struct WatchCall {
     Instant at = 0;
     bool complete = false;
     Delta delta;
+    std::optional<bool> complete_table = std::nullopt;
 
-    // Without changes: all generations up to this one were sent.
+    // Without changes: all generations up to this one were sent, or this one
+    // says that the table is complete, or is not.
     bool bookmark() const {
       return complete && delta.routes.empty() && delta.next_hops.empty() &&
              delta.groups.empty() && delta.deleted_next_hops.empty() &&
@@ -244,6 +248,7 @@ struct ModelTable {
   std::map<Prefix, NextHopId> routes;
   std::map<NextHopId, NextHop> next_hops;
   std::map<NextHopId, NextHopGroup> groups;
+  bool complete = false;
 
   friend bool operator==(const ModelTable&, const ModelTable&) = default;
 };
@@ -256,6 +261,9 @@ struct ModelResult {
   // ignored.
   ModelTable after;
   ChangeCounts counts;
+  bool completes = false;  // or says that it is not complete after all
+
+  bool Changes() const { return completes || counts.Any(); }
 };
 
 // Applies `batch` to `before`, which is the table at `generation`. Ignores

@@ -58,6 +58,7 @@ void ModelEvidence::GatherReads(const ModelHistory& history) {
   for (const StateCall& call : history.states) {
     See(call.accepted, call.end);
     AddDigest(call.accepted, call.digest, "GetTable");
+    entries_[call.accepted].complete.insert(call.complete_table);
   }
 }
 
@@ -66,6 +67,9 @@ void ModelEvidence::GatherWatch(const WatchCall& watch) {
   for (const WatchCall::Message& message : watch.messages) {
     const Delta& part = message.delta;
     See(part.generation, message.at);
+    if (message.complete_table.has_value()) {
+      entries_[part.generation].complete.insert(*message.complete_table);
+    }
     if (message.bookmark()) {
       AddDigest(part.generation, part.digest, "bookmark");
       continue;
@@ -127,6 +131,10 @@ std::string ModelEvidence::Compare(uint64_t generation,
   for (const auto& [digest, source] : it->second.digests) {
     if (digest != expected.digest)
       return absl::StrCat(source, ": digest differs");
+  }
+  if (it->second.complete.contains(!after.complete)) {
+    return after.complete ? "it was told to be not complete"
+                          : "it was told to be complete";
   }
   for (const ListCall* list : it->second.lists) {
     const bool same = std::equal(
@@ -284,7 +292,7 @@ std::string ModelOrder::Contradiction(const Effect& maker, uint64_t generation,
     const WriteCall& call = *effects_[it->second].call;
     if (&effects_[it->second] == &maker || ClaimsChange(call)) continue;
     const ModelResult result = ApplyToModel(table, generation, call.batch);
-    if (!result.refusals.empty() || result.counts.Any()) {
+    if (!result.refusals.empty() || result.Changes()) {
       return absl::StrCat("it would not have left ", Describe(call),
                           " without effect");
     }
@@ -310,7 +318,7 @@ std::string ModelOrder::Fit(const Effect& effect, uint64_t generation,
   if (!result.refusals.empty()) {
     return absl::StrCat("should be refused for ", *result.refusals.begin());
   }
-  if (!result.counts.Any()) return "changes nothing";
+  if (!result.Changes()) return "changes nothing";
   std::string differs =
       effect.known() ? CompareCounts(*effect.call, result.counts) : "";
   if (differs.empty())
@@ -405,7 +413,7 @@ std::vector<std::pair<uint64_t, ModelTable>> ModelOrder::Unseen(
         const auto& [generation, before] = unseen[from];
         ModelResult result =
             ApplyToModel(before, generation, effect.call->batch);
-        if (!result.refusals.empty() || !result.counts.Any()) continue;
+        if (!result.refusals.empty() || !result.Changes()) continue;
         unseen.emplace_back(generation + 1, std::move(result.after));
       }
     }

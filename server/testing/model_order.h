@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -48,6 +49,7 @@ class ModelEvidence {
     std::vector<std::pair<std::string, const char*>>
         digests;  // and their source
     std::vector<Delta> deltas;
+    std::set<bool> complete;  // of the table
     std::vector<const ListCall*> lists;
     std::vector<const ObjectsCall*> objects;
     const LookupCall* lookup = nullptr;    // the first

@@ -40,6 +40,9 @@ WatchCall::Message Decode(const v1::WatchRoutesResponse& response) {
   WatchCall::Message message;
   message.at = Now();
   message.complete = response.generation_complete();
+  if (response.has_complete_since_unix_nanos()) {
+    message.complete_table = response.complete_since_unix_nanos() != 0;
+  }
   Delta& delta = message.delta;
   delta.generation = response.generation();
   delta.digest = response.digest();
@@ -336,6 +339,7 @@ bool ModelReader::State(StateCall& call) {
   call.visible = response.visible_generation();
   call.persisted = response.persisted_generation();
   call.digest = response.digest();
+  call.complete_table = response.complete_since_unix_nanos() != 0;
   run_.Add(number_, &ModelHistory::states, call);
   return true;
 }
@@ -382,7 +386,7 @@ void ModelWatcher::Watch() {
   while (stream->Read(&response)) {
     WatchCall::Message message = Decode(response);
     const Delta& delta = message.delta;
-    if (message.complete && !message.bookmark()) {
+    if (message.complete && delta.generation > generation_) {
       generation_ = delta.generation;
       digest_ = delta.digest;
     }

@@ -136,6 +136,7 @@ grpc::Status SendWrite(v1::RouteTable::Stub& stub, grpc::ClientContext& context,
     v1::UpdateRoutesRequest request;
     FillChanges(call, request);
     FillUnaryTerms(call, ack, table, request);
+    if (batch.complete.has_value()) request.set_complete(*batch.complete);
     v1::UpdateRoutesResponse response;
     const auto status = stub.UpdateRoutes(&context, request, &response);
     ReadCounts(response, call);
@@ -249,7 +250,8 @@ WriteCall ModelWriter::Invent() {
   const uint64_t kind = Below(random_, 100);
   if (kind < 75) {
     call.kind = Kind::kRoutes;
-    call.batch = RandomChanges(random_);
+    if (kind >= 4) call.batch = RandomChanges(random_);
+    if (kind < 8) call.batch.complete = Chance(random_, 50);
   } else if (kind < 82) {
     call.kind = Kind::kReplace;
     call.batch = RandomReplacement(random_);

@@ -146,8 +146,10 @@ def _update(table: str, changes: Iterable[tuple[str | IpNetwork, int]], op: int,
         next_hops=[_message(each) for each in next_hops],
         expected_generation=expected_generation, validate_only=validate_only,
         request_id=request_id, require_next_hops=require_next_hops,
-        writer_epoch=writer_epoch, complete=complete, changes_v6=bytes(packed[16]),
+        writer_epoch=writer_epoch, changes_v6=bytes(packed[16]),
         changes_v4=bytes(packed[4]))
+    if complete is not None:
+        request.complete = complete
     return Call("/planb.v1.RouteTable/UpdateRoutes", request.SerializeToString(),
                 route_table_pb2.UpdateRoutesResponse.FromString)
 

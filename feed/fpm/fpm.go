@@ -65,10 +65,10 @@ func New(options source.Options) (source.Source, error) {
 	if _, err := net.ResolveTCPAddr("tcp", f.Listen); err != nil {
 		return nil, fmt.Errorf("listen: %w", err)
 	}
-	if f.Quiet < time.Second/10 || !(f.Share >= 0 && f.Share <= 1) || f.MinRoutes < 0 || f.Audit < 0 {
-		return nil, errors.New("quiet is at least 100ms, share is from 0 to 1, and nothing is negative")
+	if err := f.quiet().Check(); err != nil {
+		return nil, err
 	}
-	if f.Audit > 0 && f.Audit < 3*f.Quiet {
+	if f.Audit != 0 && f.Audit < 3*f.Quiet {
 		return nil, fmt.Errorf("audit is at least three times quiet, %v: no session would tell all before", 3*f.Quiet)
 	}
 	if f.Table == 0 {
@@ -86,6 +86,10 @@ func New(options source.Options) (source.Source, error) {
 	f.waiting = options.Gauge("fpm_waiting_routes", "Routes that name a next hop that is not known.")
 	f.other = options.Gauge("fpm_unassigned_routes", "Messages of routes that named no table and were passed over.")
 	return f, nil
+}
+
+func (f *fpm) quiet() source.Quiet {
+	return source.Quiet{After: f.Quiet, Share: f.Share, MinRoutes: f.MinRoutes}
 }
 
 // Run takes one connection at a time: a new one with a frame ends the one before it, which
@@ -216,8 +220,7 @@ func (f *fpm) follow(ctx context.Context, sink source.Sink, g greeting) {
 	finished := make(chan struct{})
 	go func() {
 		defer close(finished)
-		quiet := source.Quiet{After: f.Quiet, Share: f.Share, MinRoutes: f.MinRoutes}
-		if quiet.Await(done, sink, "", f.Log, f.refused.Inc) {
+		if f.quiet().Await(done, sink, "", f.Log, f.refused.Inc) {
 			sink.Complete("")
 		}
 	}()

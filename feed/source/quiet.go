@@ -22,10 +22,13 @@ type Quiet struct {
 // BelieveWait is after how many times After a session that says that it told all is believed.
 const BelieveWait = 30
 
-// Check refuses times and shares that make no sense.
+// Check refuses times, shares and counts that make no sense.
 func (q Quiet) Check() error {
 	if q.After < time.Second/10 || !(q.Share >= 0 && q.Share <= 1) {
 		return errors.New("quiet is at least 100ms, and share is from 0 to 1")
+	}
+	if q.MinRoutes < 0 {
+		return errors.New("min_routes is not negative")
 	}
 	return nil
 }

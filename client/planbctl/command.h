@@ -29,7 +29,8 @@ enum class ExitCode : int {
   kUsage = 2,
   // The server refused or failed, or did not answer in time.
   kFailed = 3,
-  // The server cannot be reached, is draining, or went away.
+  // The server cannot be reached, is draining, or went away, or a table that is
+  // awaited is not complete: a later attempt may pass.
   kUnreachable = 4,
 };
 

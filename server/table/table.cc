@@ -382,7 +382,8 @@ void Table::Recover(const absl::Status& error) {
       try {
         Stage(batch, nullptr);
       } catch (const std::bad_alloc&) {
-        batch.staged = {.operations = RefusedOperations(batch.batch)};
+        batch.staged = UpdateStaging::Staged();
+        batch.staged.operations = RefusedOperations(batch.batch);
         batch.refusal = NoMemory();
       }
     }

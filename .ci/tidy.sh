@@ -9,7 +9,7 @@
 #
 # The landed state is PLANB_BASE, or what this branch has in common with origin/main.
 # In a clone whose origin/main is the branch itself, it is the newest commit that is
-# half a day older than the last one. A header is checked with the .cc file of its name.
+# four hours older than the last one. A header is checked with the .cc file of its name.
 # Generated headers are those of the last build.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -19,7 +19,7 @@ changed() {
   local base=${PLANB_BASE:-$(git merge-base HEAD origin/main 2>/dev/null || true)}
   if [[ -z $base || $base == "$(git rev-parse HEAD)" ]]; then
     base=$(git rev-list -1 \
-      --before="@$(($(git show -s --format=%ct HEAD) - 12 * 3600))" HEAD)
+      --before="@$(($(git show -s --format=%ct HEAD) - 4 * 3600))" HEAD)
   fi
   # Without a state to compare with, everything differs.
   git diff --name-only --diff-filter=d "${base:-$(git hash-object -t tree /dev/null)}" |

@@ -6,6 +6,8 @@
 #
 #   .ci/thread_safety.sh           all sources of the rooms
 #   .ci/thread_safety.sh FILE...   these
+#   .ci/thread_safety.sh --besides QUERY   all but what Bazel's targets are made of:
+#                                  builds by clang, which check it themselves
 #
 # Headers that the rooms do not own are read once, into a precompiled header: they
 # take most of the time. Generated headers are those of the last build, in
@@ -28,10 +30,14 @@ done
 mapfile -t sources < <(
   git ls-files '*.h' '*.cc' | grep -E '^(base|client|follow|lpm|proto|server)/' |
     grep -vE '_test\.cc$|/testing/|_fuzz(_main|er)?\.cc$')
-if (($# > 0)); then
+if (($# > 0)) && [[ $1 != --besides ]]; then
   files=("$@")
 else
-  mapfile -t files < <(printf '%s\n' "${sources[@]}" | grep -E '\.cc$')
+  built=''
+  [[ ${1:-} != --besides ]] ||
+    built=$(bazel query --noshow_progress "kind('source file', deps($2))" | sed 's,^//,,; s,:,/,')
+  mapfile -t files < <(printf '%s\n' "${sources[@]}" | grep -E '\.cc$' |
+    grep -vxFf <(printf '%s\n' "$built"))
 fi
 
 # Included by two sources or more, and in no folder of the tree.

@@ -56,8 +56,8 @@ SANITIZED = "tests({0}) except attr(tags, 'long_asan|check', tests({0}))"
 # uninstrumented from packages, and TSan would misread their locks:
 # etcd_store_test.tsan has what is not judged there for that.
 TSAN = ["//lpm/fib:fib_threads_test", "//server/table:rib_test",
-        "//server/table:snapshot_test", "//server/table:table_test",
-        "//server/table:table_memory_test",
+        "//base:published_test", "//base:published_shared_test",
+        "//server/table:table_test", "//server/table:table_memory_test",
         "//server/store:sqlite_store_test", "//server/store:etcd_store_test",
         "//server:metrics_test",
         "//server/base:base_test", "//lpm/routes:routes_threads_test",

@@ -3,25 +3,37 @@
 // A pointer that many threads read and few replace: a new snapshot takes the
 // place of the old one, and no reader ever waits.
 //
-// A reader stores the object that it is about to use in a slot of its own (a
-// hazard pointer), checks that this object is still the published one, uses it,
-// and clears the slot. A writer exchanges the pointer. It frees an old object
-// after it has read every slot and none holds this object.
+// A reader stores the object that it is about to use in a slot (a hazard
+// pointer), checks that this object is still the published one, uses it, and
+// clears the slot. A writer exchanges the pointer. It frees an old object after
+// it has read every slot and none holds this object.
 //
-// Why that is safe: the four operations below are sequentially consistent, so
-// they have one order S.
+// A thread has a slot of its own in each Published, which it writes without a
+// locked instruction. The writer pays for that: membarrier(2) makes each thread
+// of the process that runs execute a fence, and one that does not run executed
+// one when it stopped. Some readers claim a shared slot by a locked instruction
+// instead: a thread's second one at a time, those of threads beyond the first
+// kOwnSlots that live at once, and all where the kernel refuses membarrier.
+//
+// Why that is safe:
 //   reader:  R1 slot := p      R2 read current, got p again
-//   writer:  W1 current := q   W2 read slot
-// If the reader uses p, then R2 saw p, so R2 precedes W1 in S (or p was
-// published again later and is live). R1 precedes R2 and W1 precedes W2, so R1
-// precedes W2, and W2 sees p in the slot unless the reader has already cleared
-// it. In that case W2 (acquire), or a later claim of the slot (acquire and
-// release), read the clearing store (release), so all uses of p happen before
-// the writer frees it.
+//   writer:  W1 current := q   M fence of all threads   W2 read slot
+// An own slot: M puts a fence F into the reader's thread. If F is before R2,
+// then R2 comes after W1 and does not see p (unless p was published again later
+// and is live). So F is after R2 and R1, and W2 comes after R1.
+// A shared slot: R1, R2, W1 and W2 are sequentially consistent, so they have
+// one order S. R2 saw p, so it precedes W1 in S, and R1 precedes W2.
+// So W2 sees p in the slot unless the reader has already cleared it. In that
+// case W2 (acquire) read the clearing store or a later one of the slot, all of
+// which release, so all uses of p happen before the writer frees it. These are
+// the edges that TSan checks: it knows no membarrier and needs none.
+//
+// In a child that fork() made, slots of the parent's other threads stay taken.
 
 #ifndef PLANB_BASE_PUBLISHED_H_
 #define PLANB_BASE_PUBLISHED_H_
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -31,24 +43,32 @@
 #include <utility>
 #include <vector>
 
+#include "absl/base/attributes.h"
 #include "absl/base/thread_annotations.h"
 #include "base/mutex.h"
 
 namespace planb {
 
-// The number of the calling thread: threads count from 0 in the order of their
-// first call.
-inline size_t ThreadNumber() {
-  static std::atomic<size_t> threads{0};
-  thread_local const size_t number =
-      threads.fetch_add(1, std::memory_order_relaxed);
-  return number;
-}
+// So many threads have slots of their own.
+inline constexpr size_t kOwnSlots = 64;
+
+// Below kOwnSlots: the place of the calling thread's own slots. Else it has
+// none, or did not ask for it yet.
+extern constinit thread_local size_t slot_number;
+
+// Gives the calling thread own slots until it ends, the first time. Returns
+// false if it has none: the kernel refuses membarrier, or kOwnSlots threads
+// have theirs.
+bool TakeOwnSlots();
+
+// Returns after each other thread of the process has executed a fence since the
+// call. Does nothing if threads cannot have own slots.
+void FenceThreads();
 
 // Thread-safe. Owns the published object and the replaced ones that are still
 // read. Read() is lock-free; it retries only if a Publish() happens between two
-// of its loads. It allocates only when more readers than ever before are
-// active.
+// of its loads. It allocates only when more readers than ever before share
+// slots, and at the first read of a thread.
 template <typename T>
 class Published {
  private:
@@ -97,29 +117,31 @@ class Published {
   // REQUIRES: no Reader exists.
   ~Published() {
     delete current_.load();
-    for (Block* block = first_.next.load(); block != nullptr;) {
+    for (Block* block = shared_.load(); block != nullptr;) {
       delete std::exchange(block, block->next.load());
     }
   }
 
   Reader Read() const {
-    const T* object = current_.load(std::memory_order_seq_cst);
-    Slot* const slot = Claim(object);
-    for (;;) {
-      const T* const again = current_.load(std::memory_order_seq_cst);
-      if (again == object) return Reader(slot, object);
-      object = again;
-      slot->used.store(object, std::memory_order_seq_cst);
+    const size_t number = slot_number;
+    if (number < kOwnSlots) {
+      Slot& slot = own_[number];
+      if (slot.used.load(std::memory_order_acquire) == nullptr) {
+        return ReadBy(slot);
+      }
     }
+    return ReadFirstOrShared();
   }
 
   // Publishes `next`: later calls of Read() return it. Frees replaced objects
   // that no reader holds. REQUIRES: next != nullptr.
   void Publish(std::unique_ptr<const T> next) ABSL_LOCKS_EXCLUDED(mutex_) {
     const MutexLock lock(mutex_);
-    retired_.push_back({std::unique_ptr<const T>(current_.exchange(
-                            next.release(), std::memory_order_seq_cst)),
-                        Clock::now()});
+    Retired& old = retired_.emplace_back();  // may throw
+    old.object.reset(
+        current_.exchange(next.release(), std::memory_order_seq_cst));
+    old.replaced = Clock::now();
+    FenceThreads();
     Sweep();
   }
 
@@ -145,39 +167,66 @@ class Published {
   }
 
  private:
-  // Stores `object` in a free slot. Starts at a slot that depends on the
+  // REQUIRES: `slot` is this thread's own, and free.
+  Reader ReadBy(Slot& slot) const {
+    const T* object = current_.load(std::memory_order_acquire);
+    for (;;) {
+      slot.used.store(object, std::memory_order_release);
+      // In this order for the compiler; for the processor see FenceThreads().
+      std::atomic_signal_fence(std::memory_order_seq_cst);
+      const T* const again = current_.load(std::memory_order_acquire);
+      if (again == object) return Reader(&slot, object);
+      object = again;
+    }
+  }
+
+  ABSL_ATTRIBUTE_NOINLINE Reader ReadFirstOrShared() const {
+    if (slot_number >= kOwnSlots && TakeOwnSlots()) return Read();
+    const T* object = current_.load(std::memory_order_seq_cst);
+    Slot* const slot = Claim(object);
+    for (;;) {
+      const T* const again = current_.load(std::memory_order_seq_cst);
+      if (again == object) return Reader(slot, object);
+      object = again;
+      slot->used.store(object, std::memory_order_seq_cst);
+    }
+  }
+
+  // Stores `object` in a free shared slot. Starts at one that depends on the
   // thread, so that threads rarely compete.
   Slot* Claim(const T* object) const {
-    for (Block* block = &first_;;) {
-      const size_t start = ThreadNumber();
+    for (std::atomic<Block*>* link = &shared_;;) {
+      Block* block = link->load(std::memory_order_seq_cst);
+      if (block == nullptr) {
+        auto fresh = std::make_unique<Block>();
+        if (link->compare_exchange_strong(block, fresh.get(),
+                                          std::memory_order_seq_cst)) {
+          block = fresh.release();
+        }
+      }
       for (size_t i = 0; i < block->slots.size(); ++i) {
-        Slot& slot = block->slots[(start + i) % block->slots.size()];
+        Slot& slot = block->slots[(slot_number + i) % block->slots.size()];
         const T* free = nullptr;
         if (slot.used.compare_exchange_strong(free, object,
                                               std::memory_order_seq_cst)) {
           return &slot;
         }
       }
-      Block* next = block->next.load(std::memory_order_seq_cst);
-      if (next == nullptr) {
-        auto fresh = std::make_unique<Block>();
-        if (block->next.compare_exchange_strong(next, fresh.get(),
-                                                std::memory_order_seq_cst)) {
-          next = fresh.release();
-        }
-      }
-      block = next;
+      link = &block->next;
     }
   }
 
   bool InUse(const T* object) const {
-    for (const Block* block = &first_; block != nullptr;
+    const auto holds = [object](const Slot& slot) {
+      return slot.used.load(std::memory_order_seq_cst) == object;
+    };
+    bool in_use = std::any_of(own_.begin(), own_.end(), holds);
+    for (const Block* block = shared_.load(std::memory_order_seq_cst);
+         block != nullptr && !in_use;
          block = block->next.load(std::memory_order_seq_cst)) {
-      for (const Slot& slot : block->slots) {
-        if (slot.used.load(std::memory_order_seq_cst) == object) return true;
-      }
+      in_use = std::any_of(block->slots.begin(), block->slots.end(), holds);
     }
-    return false;
+    return in_use;
   }
 
   void Sweep() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
@@ -187,7 +236,8 @@ class Published {
   }
 
   std::atomic<const T*> current_;
-  mutable Block first_;
+  mutable std::array<Slot, kOwnSlots> own_;
+  mutable std::atomic<Block*> shared_{nullptr};
   Mutex mutex_;
   std::vector<Retired> retired_ ABSL_GUARDED_BY(mutex_);  // oldest first
 };

@@ -13,7 +13,10 @@
 #include <thread>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "client/local_table.h"
+#include "lpm/fib/fib.h"
+#include "lpm/kernels/kernel.h"
 #include "lpm/synthetic/reference_table.h"
 #include "lpm/testing/instruction_count.h"
 
@@ -75,6 +78,41 @@ TEST(LocalRoutes, AnswerABatchFromTheGenerationThatTheyName) {
   stop = true;
   for (std::thread& reader : readers) reader.join();
   EXPECT_EQ(routes.generation(), 1999U);
+}
+
+// What a version of the routes costs, pinned and given back. This file is
+// compiled as what is shipped.
+TEST(LocalRoutes, CostFewInstructionsBesideTheSearch) {
+  LocalRoutes routes;
+  const GenerationChanges changes = AllTo(1);
+  ASSERT_TRUE(routes.Apply(changes).ok());
+  const auto fib = Fib::Build(Family::kIpv6, changes.routes);
+  ASSERT_TRUE(fib.ok());
+  const Kernel& kernel = *AvailableKernels().front();
+  const std::string addresses = Addresses();
+  NextHopId here = kNoRoute, there = kNoRoute;
+  const auto lookup = [&] {
+    routes.Lookup(Family::kIpv6, addresses.data(), 1, &here);
+  };
+  const auto search = [&] {
+    (*fib)->Lookup(addresses.data(), 1, &there, kernel);
+  };
+  lookup();
+  search();
+  EXPECT_EQ(here, there);
+  const auto all = CountInstructions(lookup);
+  if (!all.ok()) GTEST_SKIP() << all.status();
+  const auto searching = CountInstructions(search);
+  ASSERT_TRUE(searching.ok());
+  EXPECT_LE(*all - *searching, 42U);
+  RecordProperty("around", absl::StrCat(*all - *searching));
+  const Address address = PrefixOf(0).address();
+  const auto one = [&] { here = routes.Lookup(address); };
+  one();
+  const auto all_of_one = CountInstructions(one);
+  ASSERT_TRUE(all_of_one.ok());
+  EXPECT_LE(*all_of_one - *searching, 78U);
+  RecordProperty("around_one", absl::StrCat(*all_of_one - *searching));
 }
 
 TEST(LocalRoutes, ChooseTheMemberOfAFlow) {

@@ -5,7 +5,7 @@
 #include <endian.h>
 
 #include <algorithm>
-#include <string>
+#include <array>
 #include <utility>
 
 #include "absl/base/internal/raw_logging.h"
@@ -99,8 +99,12 @@ void Fib::LookupUpper(const void* upper_halves, size_t count, void* next_hops,
 
 NextHopId Fib::Lookup(const Address& address, const Kernel& kernel) const {
   ABSL_RAW_CHECK(address.family() == family_, "address of another family");
+  // Not ToPacked(), which may allocate.
+  const std::array<uint64_t, 2> packed = {
+      htobe64(absl::Uint128High64(address.bits())),
+      htobe64(absl::Uint128Low64(address.bits()))};
   NextHopId next_hop;
-  Lookup(address.ToPacked().data(), 1, &next_hop, kernel);
+  Lookup(packed.data(), 1, &next_hop, kernel);
   return le32toh(next_hop);
 }
 

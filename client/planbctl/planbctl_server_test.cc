@@ -527,15 +527,24 @@ TEST_F(PlanbctlServerTest, Snapshots) {
   Do("nexthop set 5 --interface=eth0");
   Do("group set 9 5 6");
   const std::string file = Scratch("snapshot");
-  Do("snapshot export " + file);
-  Do("announce ::/0 1");
+  const std::string out = Do("snapshot export " + file);
+  const std::string contents = Slurp(file);
+  EXPECT_EQ(out, absl::StrCat(file, ": ", contents.size(), " bytes\n"));
+  EXPECT_EQ(Do("snapshot export --json " + file),
+            absl::StrCat("{\"file\":\"", file, "\",\"bytes\":", contents.size(),
+                         "}\n"));
+  EXPECT_EQ(Do("snapshot export -"), contents);
+  EXPECT_THAT(Do("snapshot import -", contents), HasSubstr(" 0 changed"));
+  Fails(2, "snapshot export /dev/null");
+  Do("announce 10.0.0.0/8 1 ::/0 2");
   Do("table create copy");
   EXPECT_THAT(Do("--table=copy snapshot import " + file), HasSubstr("3 added"));
-  EXPECT_THAT(Do("snapshot import " + file), HasSubstr("1 removed"));
+  EXPECT_THAT(Do("snapshot import --dry_run " + file), HasSubstr("dry run"));
+  EXPECT_THAT(Do("snapshot import " + file),
+              HasSubstr("): 0 added, 1 changed, 1 removed, 2 unchanged\n"));
   for (const char* list : {"routes list", "nexthop list", "group list"}) {
     EXPECT_EQ(Do(list), Do(absl::StrCat("--table=copy ", list)));
   }
-  const std::string contents = Slurp(file);
   Fails(3,
         "snapshot import " +
             Write("cut", contents.substr(0, contents.size() - 1)),

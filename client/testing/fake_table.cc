@@ -54,10 +54,9 @@ grpc::Status Refuse(const std::string& reason, const std::string& message,
 }
 
 // Applies the updates of `request` and counts in `response`.
-template <typename Response>
 grpc::Status ApplyUpdates(const v1::UpdateRoutesRequest& request,
                           std::map<Prefix, NextHopId>& routes,
-                          Response& response) {
+                          v1::UpdateRoutesResponse& response) {
   uint64_t added = 0, changed = 0, removed = 0, unchanged = 0;
   std::set<Prefix> seen;
   for (int i = 0; i < request.updates_size(); ++i) {
@@ -157,10 +156,8 @@ std::optional<Route> FakeTable::Lookup(const Address& address) const {
 }
 
 // Applies every batch to a copy first, so that a batch is atomic.
-template <typename Request, typename Response>
-grpc::Status FakeTable::Apply(const Request& request,
-                              const v1::UpdateRoutesRequest& updates,
-                              Response& response) {
+grpc::Status FakeTable::Update(const v1::UpdateRoutesRequest& request,
+                               v1::UpdateRoutesResponse& response) {
   if (request.has_expected_generation() &&
       request.expected_generation() != generation()) {
     return MakeError(grpc::StatusCode::ABORTED, "GENERATION_MISMATCH",
@@ -177,9 +174,9 @@ grpc::Status FakeTable::Apply(const Request& request,
   writer_epoch_ = request.writer_epoch();
   State next = now_;
   grpc::Status status =
-      SetObjects(updates.next_hops(), "next_hops", next.next_hops);
-  if (status.ok()) status = SetObjects(updates.groups(), "groups", next.groups);
-  if (status.ok()) status = ApplyUpdates(updates, next.routes, response);
+      SetObjects(request.next_hops(), "next_hops", next.next_hops);
+  if (status.ok()) status = SetObjects(request.groups(), "groups", next.groups);
+  if (status.ok()) status = ApplyUpdates(request, next.routes, response);
   if (!status.ok()) return status;
   v1::WatchRoutesResponse changes = ChangesBetween(now_, next);
   if (!request.validate_only() && changes.ByteSizeLong() > 0) {
@@ -195,34 +192,6 @@ grpc::Status FakeTable::Apply(const Request& request,
   response.set_persisted_generation(persisted());
   response.set_digest(digest());
   return grpc::Status::OK;
-}
-
-grpc::Status FakeTable::Update(const v1::UpdateRoutesRequest& request,
-                               v1::UpdateRoutesResponse& response) {
-  return Apply(request, request, response);
-}
-
-grpc::Status FakeTable::Replace(const v1::ReplaceRoutesRequest& first,
-                                const v1::ReplaceRoutesRequest& all,
-                                v1::ReplaceRoutesResponse& response) {
-  // A replacement as updates: withdraws routes not sent, announces the others.
-  v1::UpdateRoutesRequest updates;
-  *updates.mutable_next_hops() = all.next_hops();
-  *updates.mutable_groups() = all.groups();
-  std::set<Prefix> sent;
-  for (const v1::Route& route : all.routes()) {
-    RouteUpdate* update = updates.add_updates();
-    update->set_op(RouteUpdate::OP_UPSERT);
-    *update->mutable_prefix() = route.prefix();
-    update->set_next_hop_id(route.next_hop_id());
-    const auto prefix = FromProto(route.prefix());
-    if (prefix.ok()) sent.insert(*prefix);
-  }
-  for (const auto& [prefix, next_hop] : now_.routes) {
-    if (sent.contains(prefix)) continue;
-    *updates.add_updates() = ToUpdate({prefix, kNoRoute});
-  }
-  return Apply(first, updates, response);
 }
 
 std::string FakeTable::digest() const {
@@ -259,21 +228,12 @@ v1::Table FakeTable::Describe() const {
   table.set_accepted_generation(generation());
   table.set_visible_generation(generation());
   table.set_persisted_generation(persisted());
-  std::map<std::pair<bool, uint32_t>, uint64_t> counts;
   for (const auto& [prefix, next_hop] : now_.routes) {
-    const bool v6 = prefix.family() == Family::kIpv6;
-    ++counts[{v6, static_cast<uint32_t>(prefix.length())}];
-    if (v6) {
+    if (prefix.family() == Family::kIpv6) {
       table.set_routes_v6(table.routes_v6() + 1);
     } else {
       table.set_routes_v4(table.routes_v4() + 1);
     }
-  }
-  for (const auto& [key, routes] : counts) {
-    v1::LengthCount* count = table.add_length_counts();
-    count->set_v6(key.first);
-    count->set_length(key.second);
-    count->set_routes(routes);
   }
   table.set_digest(digest());
   table.set_store(durable_ ? "sqlite" : "none");

@@ -65,11 +65,6 @@ class FakeTable {
   grpc::Status Update(const v1::UpdateRoutesRequest& request,
                       v1::UpdateRoutesResponse& response);
 
-  // `first` has the conditions, `all` the routes and objects.
-  grpc::Status Replace(const v1::ReplaceRoutesRequest& first,
-                       const v1::ReplaceRoutesRequest& all,
-                       v1::ReplaceRoutesResponse& response);
-
   v1::Table Describe() const;
 
   const std::map<Prefix, NextHopId>& routes() const { return now_.routes; }
@@ -95,13 +90,6 @@ class FakeTable {
 
  private:
   uint64_t persisted() const { return durable_ ? generation() : 0; }
-
-  // Checks the conditions of `request` and applies `updates`, unless `request`
-  // only validates.
-  template <typename Request, typename Response>
-  grpc::Status Apply(const Request& request,
-                     const v1::UpdateRoutesRequest& updates,
-                     Response& response);
 
   State now_;
   bool durable_ = false;

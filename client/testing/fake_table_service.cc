@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The fake server's RouteTable: changes, watches and snapshots. It has no
-// lists: tests of lists use the real server.
+// The fake server's RouteTable. What it cannot do is tested with the real
+// server.
 
 #include <grpcpp/server_context.h>
 
+#include <algorithm>
+
 #include "absl/functional/function_ref.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "client/call.h"
 #include "client/testing/fake_server.h"
@@ -16,12 +16,6 @@
 namespace planb::client::testing {
 
 namespace {
-
-// A snapshot of the fake server is this text and a ReplaceRoutesRequest. It
-// starts like a table file, which planbctl leaves to the server.
-constexpr absl::string_view kFakeSnapshot =
-    "\x89PLB\r\n\x1a\n"
-    "FAKE SNAPSHOT\n";
 
 v1::UpdateRoutesRequest ToUnary(const v1::StreamUpdatesRequest& first,
                                 const v1::StreamUpdatesRequest& batch) {
@@ -234,82 +228,17 @@ class FakeServer::TableService : public v1::RouteTable::Service {
     return grpc::Status::OK;
   }
 
-  grpc::Status ReplaceRoutes(
-      grpc::ServerContext*,
-      grpc::ServerReader<v1::ReplaceRoutesRequest>* reader,
-      v1::ReplaceRoutesResponse* response) override {
-    v1::ReplaceRoutesRequest first;
-    v1::ReplaceRoutesRequest all;
-    v1::ReplaceRoutesRequest message;
-    for (int number = 0; reader->Read(&message); ++number) {
-      ++fake_.batches_read_;
-      if (number == 0) {
-        first = message;
-        const grpc::Status status = CheckTable(first.table());
-        if (!status.ok()) return status;
-      }
-      all.MergeFrom(message);
-    }
-    if (!all.commit()) {
-      return MakeError(grpc::StatusCode::INVALID_ARGUMENT, "COMMIT_MISSING",
-                       "no commit");
-    }
-    return WithTable(first.table(), [&](FakeTable& table) {
-      return table.Replace(first, all, *response);
-    });
-  }
-
+  // No snapshot, but for a stream that ends early.
   grpc::Status ExportSnapshot(
-      grpc::ServerContext*, const v1::ExportSnapshotRequest* request,
+      grpc::ServerContext*, const v1::ExportSnapshotRequest*,
       grpc::ServerWriter<v1::ExportSnapshotResponse>* writer) override {
-    const grpc::Status status = CheckTable(request->table());
-    if (!status.ok()) return status;
-    v1::ReplaceRoutesRequest contents;
-    const FakeTable table = fake_.table();
-    for (const auto& [prefix, next_hop] : table.routes()) {
-      *contents.add_routes() = ToProto(Route{prefix, next_hop});
-    }
-    const std::string file =
-        absl::StrCat(kFakeSnapshot, contents.SerializeAsString());
     const Fate fate = fake_.NextFate();
-    constexpr size_t kBytes = 16;
-    for (size_t at = 0; at < file.size(); at += kBytes) {
-      if (at / kBytes == fate.end_after) return fate.status;
-      v1::ExportSnapshotResponse chunk;
-      chunk.set_data(file.substr(at, kBytes));
+    v1::ExportSnapshotResponse chunk;
+    chunk.set_data("a part of a snapshot");
+    for (uint64_t i = 0; i < std::min<uint64_t>(fate.end_after, 9); ++i) {
       writer->Write(chunk);
     }
-    return grpc::Status::OK;
-  }
-
-  grpc::Status ImportSnapshot(
-      grpc::ServerContext*,
-      grpc::ServerReader<v1::ImportSnapshotRequest>* reader,
-      v1::ReplaceRoutesResponse* response) override {
-    v1::ImportSnapshotRequest message;
-    v1::ImportSnapshotRequest first;
-    std::string file;
-    for (int number = 0; reader->Read(&message); ++number) {
-      ++fake_.batches_read_;
-      if (number == 0) first = message;
-      file += message.data();
-    }
-    v1::ReplaceRoutesRequest all;
-    if (!absl::StartsWith(file, kFakeSnapshot) ||
-        !all.ParseFromString(file.substr(kFakeSnapshot.size()))) {
-      return MakeError(grpc::StatusCode::DATA_LOSS, "SNAPSHOT_CORRUPT",
-                       "no snapshot");
-    }
-    v1::ReplaceRoutesRequest conditions;
-    conditions.set_ack(first.ack());
-    conditions.set_validate_only(first.validate_only());
-    conditions.set_writer_epoch(first.writer_epoch());
-    if (first.has_expected_generation()) {
-      conditions.set_expected_generation(first.expected_generation());
-    }
-    return WithTable(first.table(), [&](FakeTable& table) {
-      return table.Replace(conditions, all, *response);
-    });
+    return fate.status;
   }
 
  private:

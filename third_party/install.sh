@@ -14,7 +14,7 @@ packages=(
   libssl-dev libxxhash-dev libyaml-cpp-dev libzstd-dev prometheus-cpp-dev
   protobuf-compiler protobuf-compiler-grpc zlib1g-dev
   # What the demo and the tests call; clang is for the fuzzers.
-  bgpdump clang-14 clang-tidy-14 curl etcd-client etcd-server frr iproute2
+  bgpdump bird2 clang-14 clang-tidy-14 curl etcd-client etcd-server frr iproute2
   libclang-rt-14-dev openssl procps qemu-user
   # What the tests complete commands in.
   fish zsh

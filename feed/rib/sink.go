@@ -48,6 +48,7 @@ func (s *Sink) Apply(name string, routes []source.Route) {
 	}
 	changes := make([]change, 0, len(routes))
 	refused, why := 0, error(nil)
+	sets := map[source.NextHop]pathSet{} // of one path: many routes have the same
 	for _, route := range routes {
 		k, err := keyOf(route.Prefix)
 		if err != nil {
@@ -58,9 +59,17 @@ func (s *Sink) Apply(name string, routes []source.Route) {
 			changes = append(changes, change{key: k, keep: true})
 			continue
 		}
-		set, err := canonical(route.Paths, s.table.options.FirstID)
-		if err != nil { // a withdrawal: what the route was before is no longer true
-			refused, why = refused+1, fmt.Errorf("%s: %w", route.Prefix, err)
+		set, known := pathSet{}, false
+		if len(route.Paths) == 1 {
+			set, known = sets[route.Paths[0]]
+		}
+		if !known {
+			set, err = canonical(route.Paths, s.table.options.FirstID)
+			if err != nil { // a withdrawal: what the route was before is no longer true
+				refused, why = refused+1, fmt.Errorf("%s: %w", route.Prefix, err)
+			} else if len(route.Paths) == 1 {
+				sets[route.Paths[0]] = set
+			}
 		}
 		changes = append(changes, change{key: k, set: set})
 	}

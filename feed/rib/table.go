@@ -105,6 +105,16 @@ type entry struct {
 	leftover bool
 }
 
+// Most prefixes have one claim: it lies beside the entry, and is no more to collect.
+func newEntry() *entry {
+	e := &struct {
+		entry
+		first [1]claim
+	}{}
+	e.claims = e.first[:0]
+	return &e.entry
+}
+
 // The set that the server should have; the zero set if no claim has one.
 func (e *entry) best() pathSet {
 	for i := range e.claims {
@@ -179,7 +189,7 @@ func (t *Table) touch(k source.Key, e *entry, decided bool) {
 func (t *Table) set(s *session, k source.Key, set pathSet) {
 	e := t.entries[k]
 	if e == nil {
-		e = &entry{}
+		e = newEntry()
 		t.entries[k] = e
 	}
 	at, found := slices.BinarySearchFunc(e.claims, s.source.rank,
@@ -375,7 +385,7 @@ func (t *Table) ListRoutes(routes []*planbv1.Route) error {
 		}
 		e := t.entries[k]
 		if e == nil {
-			e = &entry{}
+			e = newEntry()
 			t.entries[k] = e
 		}
 		e.sent, e.leftover = route.NextHopId, !t.settled

@@ -157,6 +157,9 @@ func (d *Daemon) supervise(ctx context.Context, i int) {
 	}
 }
 
+// AllTold says that every source has told all, once.
+func (d *Daemon) AllTold() bool { return d.routes.Stats().AllTold }
+
 // NotReady says why the feed is not ready; nothing if it is.
 func (d *Daemon) NotReady() string {
 	switch s, t := d.writer.Stats(), d.routes.Stats(); {

@@ -3,10 +3,12 @@
 package main
 
 import (
+	"math"
 	"os"
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
+	"time"
 )
 
 const (
@@ -15,24 +17,44 @@ const (
 	// time that it is half as large again, which takes more time than the rest.
 	leastPercent = 50
 	mostPercent  = 200
+	// What Go takes for used before it has collected anything.
+	leastLive = 4 << 20
 )
 
-// tuneHeap lets the heap grow up to `room` bytes for less work of the collector. GOGC and
+// tuneHeap lets the heap grow up to `room` bytes for less work of the collector: at once
+// while `loading`, which becomes false for good, and after that with what is used. GOGC and
 // GOMEMLIMIT in the environment count instead.
-func tuneHeap(room uint64) {
+func tuneHeap(room uint64, loading func() bool) {
 	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
 		return
 	}
-	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
-	metrics.Read(live)
-	debug.SetGCPercent(heapPercent(live[0].Value.Uint64(), room))
-	// Collected with everything else that nothing uses.
-	runtime.AddCleanup(&struct{ _ *int }{}, tuneHeap, room)
+	tune := func() {
+		most := mostPercent
+		if loading() {
+			most = math.MaxInt32
+		}
+		live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+		metrics.Read(live)
+		debug.SetGCPercent(heapPercent(live[0].Value.Uint64(), room, most))
+	}
+	tune()
+	afterEachCollection(tune)
+	go func() {
+		for loading() {
+			time.Sleep(time.Second)
+		}
+		tune()
+	}()
 }
 
-func heapPercent(live, room uint64) int {
-	if live == 0 {
-		return mostPercent
-	}
-	return min(max(int(100*room/live)-100, leastPercent), mostPercent)
+// What it makes is collected with everything else that nothing uses.
+func afterEachCollection(do func()) {
+	runtime.AddCleanup(&struct{ _ *int }{}, func(struct{}) {
+		do()
+		afterEachCollection(do)
+	}, struct{}{})
+}
+
+func heapPercent(live, room uint64, most int) int {
+	return min(max(int(100*room/max(live, leastLive))-100, leastPercent), most)
 }

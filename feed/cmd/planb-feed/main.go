@@ -88,7 +88,7 @@ Kinds of sources: %s. It ends with 2 if the configuration cannot be used.
 		fmt.Printf("%s: %d sources\n", *path, len(c.Sources))
 		return 0
 	}
-	tuneHeap(uint64(c.HeapMiB) << 20)
+	tuneHeap(uint64(c.HeapMiB)<<20, func() bool { return !d.AllTold() })
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	// Only the owner of the process can send it, and the pages may be open to whatever

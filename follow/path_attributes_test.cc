@@ -52,6 +52,9 @@ TEST(PathAttributes, EachPartHasItsField) {
             "local_data_2: 3 } local_preference: 0 med: 9");
   // A path that ends with a set has no origin, and so no attributes.
   EXPECT_EQ(Encode(path, PathParts::kOrigin).first.ByteSizeLong(), 0U);
+  const std::string set = Segment(false, {1}) + Segment(true, {2, 2});
+  EXPECT_EQ(Encode(Attribute(2, set)).first.ShortDebugString(),
+            "as_path { numbers: 1 } as_path { set: true numbers: 2 }");
   EXPECT_EQ(Encode(AsPath({64500, 64496}) + Med(9), PathParts::kOrigin)
                 .first.ShortDebugString(),
             "origin_as: 64496");

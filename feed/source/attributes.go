@@ -75,16 +75,14 @@ func (a Attributes) Decode() *planbv1.Attributes {
 	return message
 }
 
-// Origin is the last AS of a path, 0 if that is one of a set of several (RFC 6811).
+// Origin is the last AS of a path, 0 if the path ends with a set, also with one of a
+// single AS (RFC 6811 section 2).
 func Origin(path []*planbv1.Attributes_Segment) uint32 {
-	if len(path) == 0 {
+	if len(path) == 0 || path[len(path)-1].Set {
 		return 0
 	}
-	last := path[len(path)-1]
-	if last.Set && len(last.Numbers) != 1 {
-		return 0
-	}
-	return last.Numbers[len(last.Numbers)-1]
+	last := path[len(path)-1].Numbers
+	return last[len(last)-1]
 }
 
 func compareLarge(x, y *planbv1.Attributes_LargeCommunity) int {

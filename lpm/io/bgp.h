@@ -92,12 +92,11 @@ struct BgpAttributes {
   std::optional<uint32_t> local_pref;
   std::optional<uint32_t> med;
 
-  // The AS that the route comes from; 0: the path is empty, or ends with a set
-  // of several (RFC 6811).
+  // The AS that the route comes from; 0: the path is empty, or ends with a set,
+  // also with one of a single AS (RFC 6811 section 2).
   uint32_t origin_as() const {
-    if (as_path.empty()) return 0;
-    const Segment& last = as_path.back();
-    return last.set && last.numbers.size() > 1 ? 0 : last.numbers.back();
+    const bool none = as_path.empty() || as_path.back().set;
+    return none ? 0 : as_path.back().numbers.back();
   }
 };
 

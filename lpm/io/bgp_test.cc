@@ -231,11 +231,12 @@ TEST(ParseBgpAttributes, APathIsWhatASesHandedOn) {
   EXPECT_EQ(path(Seq({4294967295, 4200000000})),
             "4294967295 4200000000 from 4200000000");
   EXPECT_EQ(path(Seq({1}) + Set({3, 2, 3})), "1 {2,3} from 0");
-  EXPECT_EQ(path(Seq({1}) + Set({2})), "1 {2} from 2");
+  EXPECT_EQ(path(Seq({1}) + Set({2})), "1 {2} from 0");
+  EXPECT_EQ(path(Seq({1}) + Set({2, 2})), "1 {2} from 0");
   EXPECT_EQ(path(Set({2, 1}) + Set({}) + Seq({3})), "{1,2} 3 from 3");
-  EXPECT_EQ(path(Set({2}) + Set({1})), "{2} {1} from 1");
+  EXPECT_EQ(path(Set({2}) + Set({1})), "{2} {1} from 0");
   // Confederations are left out.
-  EXPECT_EQ(path(Seq({9}, 3) + Set({8}) + Seq({7, 6}, 4)), "{8} from 8");
+  EXPECT_EQ(path(Seq({9}, 3) + Set({8}) + Seq({7, 6}, 4)), "{8} from 0");
   EXPECT_EQ(path(Seq({1}) + Seq({9}, 3) + Seq({2})), "1 2 from 2");
   EXPECT_EQ(path(Seq({9}, 3)), "from 0");
   EXPECT_EQ(path(Seq({1}, 5)), "AS_PATH has a segment of unknown type 5");

@@ -553,6 +553,40 @@ TEST_F(PlanbctlObjectsTest, TwoLoadsAtOnceKeepTheirGateways) {
   EXPECT_EQ(Count(Do("nexthop list")), 121U);
 }
 
+// The objects of the table are listed once: a change beside that is noticed by
+// its generation, also where the chunk after it changes nothing.
+TEST_F(PlanbctlObjectsTest, ALoadNoticesWhatAnotherClientMakesMeanwhile) {
+  const std::string first = "10.0.0.0/8 via 192.0.2.1\n";
+  const std::string second = "11.0.0.0/8 via 192.0.2.1\n";
+  const std::string third = "12.0.0.0/8 via 192.0.2.2\n";
+  // The id that the load gives to the other gateway.
+  Do("table create other");
+  Do("load --chunk=1 --table=other -", first + third);
+  const std::vector<std::string> route =
+      absl::StrSplit(Do("routes get 12.0.0.0/8 --table=other"),
+                     absl::ByAnyChar(" \n"), absl::SkipEmpty());
+  ASSERT_EQ(route.size(), 2U);
+  const std::string ctl = "client/planbctl/planbctl ";
+  // The first chunk is sent when the second route is read, from a pipe with the
+  // block after it.
+  const std::string script = Write(
+      "load.sh",
+      absl::StrCat("exec ", ctl, "load --chunk=1 - < <(printf '", first, second,
+                   "'; yes '#' | head -c 2000000; until ", ctl,
+                   "routes get 10.0.0.0/8; do sleep 0.01; done >&2; ", ctl,
+                   "nexthop set ", route[1], " --gateway=192.0.2.99 >&2; ",
+                   "printf '", third, "')"));
+  for (const bool changes : {true, false}) {
+    Do("load -", changes ? "13.0.0.0/8 via 192.0.2.1" : second);
+    ASSERT_EQ(system(absl::StrCat("bash ", script, " >/dev/null 2>&1").c_str()),
+              0);
+    EXPECT_EQ(Via("12.0.0.1"), "192.0.2.2");
+    EXPECT_THAT(Do("nexthop list"), HasSubstr("192.0.2.99"));
+    Do("routes replace --allow_empty /dev/null");
+    Do("nexthop prune");
+  }
+}
+
 TEST_F(PlanbctlObjectsTest, UnusedObjectsAreListedAndPruned) {
   for (int id = 1; id <= 4; ++id) {
     Do(absl::StrCat("nexthop set ", id, " --gateway=192.0.2.", id));

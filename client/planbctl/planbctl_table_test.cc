@@ -90,6 +90,30 @@ TEST_F(PlanbctlTableTest, LoadSendsChunks) {
                     HasSubstr("250 unchanged; generation 4")));
 }
 
+TEST_F(PlanbctlTableTest, ALoadListsNextHopsOnce) {
+  std::string text;
+  for (int i = 0; i < 40; ++i) {
+    // Some chunks have routes to known next hops only, or change nothing.
+    absl::StrAppend(&text, "192.0.", i, ".0/24 via 198.51.100.", i % 30, "\n");
+  }
+  const std::string file = Write("gateways", text + text);
+  EXPECT_THAT(Do("load --chunk=4 " + file), HasSubstr("40 added"));
+  EXPECT_EQ(server_.lists_called(), 1U);
+  const auto table = server_.table();
+  EXPECT_EQ(table.next_hops().size(), 30U);
+  for (const auto& [prefix, next_hop] : table.routes()) {
+    EXPECT_TRUE(table.next_hops().contains(next_hop) || prefix.length() != 24);
+  }
+  // Each --chunk of objects goes before the routes that use them.
+  std::string group = "11.0.0.0/8\n";
+  for (int i = 0; i < 30; ++i) {
+    absl::StrAppend(&group, "\tnexthop via 203.0.113.", i, " weight 1\n");
+  }
+  Do("load --chunk=4 " + Write("group", group));
+  EXPECT_EQ(server_.lists_called(), 2U);
+  EXPECT_EQ(server_.table().next_hops().size(), 60U);
+}
+
 TEST_F(PlanbctlTableTest, ErrorsNameTheFileOnce) {
   const std::string spoilt = Write("spoilt.gz", "\x1f\x8b\x08 no gzip at all");
   for (const std::string& path : {std::string("/nonexistent"), spoilt}) {

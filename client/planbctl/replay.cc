@@ -44,6 +44,7 @@ class TableIdsSink : public TraceSink {
     for (TraceChange& change : translated) {
       change.route.next_hop = objects_.ToTable(change.route.next_hop);
     }
+    objects_.Relist();
     return replayer_.OnChanges(translated);
   }
 

@@ -183,43 +183,54 @@ void FileObjects::Plan(KnownObjects& known, bool keep_ids) {
 
 absl::Status FileObjects::Make() {
   if (pending() == 0) return absl::OkStatus();
+  uint64_t generation = 0;
   absl::Status status = RetryConflicts([&]() -> absl::Status {
     v1::UpdateRoutesRequest request;
     absl::Status added = AddMissing(request);
-    if (!added.ok() || !request.has_expected_generation()) return added;
+    if (!added.ok()) return added;
+    generation = known_->missing().generation;
+    if (known_->complete()) return absl::OkStatus();
     request.set_table(absl::GetFlag(FLAGS_table));
     request.set_writer_epoch(absl::GetFlag(FLAGS_writer_epoch));
     const bool persisted = absl::GetFlag(FLAGS_ack).value == v1::ACK_PERSISTED;
     request.set_ack(persisted ? v1::ACK_PERSISTED : v1::ACK_VISIBLE);
-    return client_->UpdateRoutes(request, CallDeadline()).status();
+    const auto response = client_->UpdateRoutes(request, CallDeadline());
+    if (response.ok()) {
+      generation = response->generation();
+    } else {
+      Relist();
+    }
+    return response.status();
   });
-  if (status.ok()) Settle();
+  if (status.ok()) Settle(generation, /*changed=*/true);
   return status;
 }
 
 absl::Status FileObjects::AddMissing(v1::UpdateRoutesRequest& request) {
-  const auto list =
-      client_->ListNextHops(absl::GetFlag(FLAGS_table), CallDeadline());
-  if (!list.ok()) return list.status();
-  KnownObjects known(*list);
-  Plan(known, /*keep_ids=*/false);
-  if (known.complete()) return absl::OkStatus();
-  // The file's ids are kept where they are free. An id that routes name without
-  // an object is not. To know that takes a list of all routes: once.
-  if (first_) {
-    uint64_t generation = 0;
-    const auto named = NamedIds(*client_, list->groups, generation);
-    if (!named.ok()) return named.status();
-    if (generation == list->generation) {
-      known = KnownObjects(*list, *named);
-      Plan(known, /*keep_ids=*/true);
+  if (known_.has_value()) {
+    Plan(*known_, /*keep_ids=*/false);
+  } else {
+    const auto list =
+        client_->ListNextHops(absl::GetFlag(FLAGS_table), CallDeadline());
+    if (!list.ok()) return list.status();
+    Plan(known_.emplace(*list), /*keep_ids=*/false);
+    // The file's ids are kept where they are free. An id that routes name
+    // without an object is not. To know that takes a list of all routes: once.
+    if (first_ && !known_->complete()) {
+      uint64_t generation = 0;
+      const auto named = NamedIds(*client_, list->groups, generation);
+      if (!named.ok()) return named.status();
+      if (generation == list->generation) {
+        Plan(known_.emplace(*list, *named), /*keep_ids=*/true);
+      }
     }
   }
-  request.set_expected_generation(list->generation);
-  for (const NextHop& next_hop : known.missing().next_hops) {
+  if (known_->complete()) return absl::OkStatus();
+  request.set_expected_generation(known_->missing().generation);
+  for (const NextHop& next_hop : known_->missing().next_hops) {
     *request.add_next_hops() = ToProto(next_hop);
   }
-  for (const NextHopGroup& group : known.missing().groups) {
+  for (const NextHopGroup& group : known_->missing().groups) {
     *request.add_groups() = ToProto(group);
   }
   return absl::OkStatus();
@@ -243,7 +254,16 @@ absl::Status FileObjects::Prepare(v1::UpdateRoutesRequest& request) {
   return absl::OkStatus();
 }
 
-void FileObjects::Settle() {
+void FileObjects::Settle(uint64_t generation, bool changed) {
+  if (known_.has_value()) {
+    // Another client made the generation, or one before it, otherwise.
+    const uint64_t before = known_->missing().generation;
+    if (generation == before || (changed && generation == before + 1)) {
+      known_->SetMade(generation);
+    } else {
+      Relist();
+    }
+  }
   first_ = first_ && pending() == 0;
   settled_next_hops_.merge(next_hops_);
   settled_groups_.merge(groups_);
@@ -252,6 +272,7 @@ void FileObjects::Settle() {
 }
 
 void FileObjects::Unsettle() {
+  Relist();
   next_hops_.merge(settled_next_hops_);
   groups_.merge(settled_groups_);
   settled_next_hops_.clear();

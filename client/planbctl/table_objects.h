@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -51,11 +52,13 @@ class KnownObjects {
   // The lowest id with the meaning of `id`; `id` itself if it has no object.
   NextHopId Canonical(NextHopId id) const;
 
-  // The objects to be made, and the generation of the list.
+  // The objects to be made, and the generation that lacks them.
   const NextHopList& missing() const { return missing_; }
   bool complete() const {
     return missing_.next_hops.empty() && missing_.groups.empty();
   }
+  // They were made, and nothing else changed the table up to `generation`.
+  void SetMade(uint64_t generation) { missing_ = {.generation = generation}; }
 
  private:
   template <typename Object>
@@ -83,7 +86,8 @@ absl::Status RetryConflicts(absl::FunctionRef<absl::Status()> send);
 
 // Makes the objects of a file in --table, and knows their ids there. An object
 // that the table has is used; an object that another client made is never
-// changed. Thread-compatible.
+// changed. The objects of the table are listed once, and again after another
+// client changed the table. Thread-compatible.
 class FileObjects {
  public:
   // `client` must outlive this. Null: for Plan alone.
@@ -107,11 +111,15 @@ class FileObjects {
 
   // Gives `request` the table's ids, the objects that the table lacks, the
   // condition that it has not changed, and that described next hops are there.
-  // After its success call Settle. Errors: those of ListNextHops, ListRoutes.
+  // After its success call Settle with the generation of the response, and
+  // whether the request changed the table. Errors: those of ListNextHops,
+  // ListRoutes.
   absl::Status Prepare(v1::UpdateRoutesRequest& request);
-  void Settle();
+  void Settle(uint64_t generation, bool changed);
   // The table may have lost objects: all are pending again.
   void Unsettle();
+  // Other calls of this client change the table.
+  void Relist() { known_.reset(); }
 
   // The id in the table. An id without an object in the file means itself.
   NextHopId ToTable(NextHopId id) const;
@@ -129,6 +137,8 @@ class FileObjects {
   std::map<NextHopId, NextHop> next_hops_, settled_next_hops_;
   std::map<NextHopId, NextHopGroup> groups_, settled_groups_;
   std::map<NextHopId, NextHopId> ids_;
+  // The objects of the table, as long as only Prepare and Make change it.
+  std::optional<KnownObjects> known_;
   bool first_ = true;
   uint64_t added_next_hops_ = 0;
   uint64_t added_groups_ = 0;

@@ -323,6 +323,7 @@ ExitCode Run(const Arguments& arguments) {
   std::optional<Progress> progress("routes");
   FileObjects objects(&client);
   bool sent = false;
+  uint64_t changes = 0;  // of the chunks before
   RouteLoader loader(
       client, {.table = absl::GetFlag(FLAGS_table),
                .chunk = absl::GetFlag(FLAGS_chunk),
@@ -340,7 +341,9 @@ ExitCode Run(const Arguments& arguments) {
                .on_chunk =
                    [&](const LoadReport& report) {
                      sent = false;
-                     objects.Settle();
+                     const uint64_t all = report.added + report.changed;
+                     objects.Settle(report.generation,
+                                    std::exchange(changes, all) != all);
                      progress->Show(
                          report.routes,
                          absl::StrCat(", generation ", report.generation));

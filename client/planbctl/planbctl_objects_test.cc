@@ -251,6 +251,27 @@ TEST_F(PlanbctlObjectsTest, AttributesOfADumpMakeNextHops) {
         "must be one of: gateway, origin, full");
 }
 
+TEST_F(PlanbctlObjectsTest, ALoadSaysHowManyPathsWereCut) {
+  std::string segments;
+  for (size_t as = 1; as <= 17; ++as) {  // of one AS: sets and sequences
+    absl::StrAppend(&segments, Number(as % 2 + 1, 1), Number(1, 1),
+                    Number(as, 4));
+  }
+  const std::string path =
+      absl::StrCat(Attribute(1, Number(0, 1)), Attribute(2, segments),
+                   Attribute(3, Address::Parse("192.0.2.1")->ToPacked()));
+  const std::string file = Write(
+      "long.mrt",
+      Slurp(Dump("short.mrt", {{"11.0.0.0/8", "192.0.2.1"}})) +
+          Record(13, 2,
+                 absl::StrCat(Number(0, 4), Nlri("12.0.0.0/8"), Number(1, 2),
+                              Number(0, 6), Number(path.size(), 2), path)));
+  EXPECT_THAT(Do("load --json --attributes=full " + file),
+              HasSubstr(R"("paths_cut":1)"));
+  EXPECT_THAT(Do("load --json --attributes=origin " + file),
+              HasSubstr(R"("paths_cut":0)"));
+}
+
 // A path that cannot be read is no matter while its prefix has another.
 TEST_F(PlanbctlObjectsTest, ALostRouteIsReportedAndASkippedPathIsCounted) {
   const std::string bad = Attribute(1, Number(9, 1));  // no ORIGIN is 9

@@ -301,6 +301,7 @@ ExitCode Show(const LoadReport& load, const FileObjects& objects,
     (*line.mutable_ignored_by())[type] = count;
   }
   line.set_paths_skipped(file.paths_skipped);
+  line.set_paths_cut(file.paths_cut);
   line.set_routes_lost(file.routes_lost);
   line.set_repeated(file.repeated);
   line.set_truncated(file.truncated);

@@ -522,6 +522,35 @@ TEST_F(PlanbctlServerTest, WatchesShowEveryChange) {
   Fails(3, "routes watch --start=99", "HISTORY_");
 }
 
+TEST_F(PlanbctlServerTest, WatchesShowCompleteness) {
+  Do("announce ::/0 9");
+  Do("table complete");
+  Do("table complete no");
+  Do("table complete");
+  Do("withdraw ::/0");
+  const std::string since = "2[0-9T:.+-]+\n";
+  EXPECT_THAT(Do("routes watch --start=0 --count=5"),
+              MatchesRegex("1 announce ::/0 9\n"
+                           "1 complete [0-9a-f]+\n"
+                           "2 complete_since " +
+                           since +
+                           "2 complete [0-9a-f]+\n"
+                           "3 complete_since never\n"
+                           "3 complete [0-9a-f]+\n"
+                           "4 complete_since " +
+                           since +
+                           "4 complete [0-9a-f]+\n"
+                           "5 withdraw ::/0\n"
+                           "5 complete 0+\n"));
+  EXPECT_THAT(Do("routes watch --start=2 --count=1"),
+              StartsWith("3 complete_since never\n"));
+  EXPECT_THAT(Do("routes watch --json --start=1 --count=1"),
+              StartsWith(R"({"generation":2,"change":"complete_since",)"
+                         R"("complete_since_time":"2)"));
+  EXPECT_THAT(Do("routes watch --json --start=2 --count=1"),
+              StartsWith(R"({"generation":3,"change":"complete_since"})"));
+}
+
 TEST_F(PlanbctlServerTest, Snapshots) {
   Do("routes replace " + Write("table", kTable));
   Do("nexthop set 5 --interface=eth0");

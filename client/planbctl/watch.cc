@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <string>
+#include <utility>
 
 #include "absl/flags/flag.h"
 #include "absl/strings/escaping.h"
@@ -30,9 +31,17 @@ namespace {
 // Prints the changes of a generation, one a line.
 class Printer {
  public:
+  // Nothing of this is printed.
+  void Know(const GenerationChanges& bookmark) {
+    complete_since_ = bookmark.complete_since;
+  }
+
   void PrintAll(const GenerationChanges& changes) {
     generation_ = changes.generation;
-    if (changes.reset) Show(Line("reset"), "the whole table follows");
+    if (changes.reset) {
+      complete_since_ = 0;
+      Show(Line("reset"), "the whole table follows");
+    }
     // In the order in which a replica applies them: next hops are added before
     // the routes that use them, and deleted after.
     for (const NextHop& next_hop : changes.next_hops) {
@@ -48,6 +57,9 @@ class Printer {
     for (const Route& route : changes.routes) PrintRoute(route);
     PrintDeleted("delete_group", changes.deleted_groups);
     PrintDeleted("delete_nexthop", changes.deleted_next_hops);
+    const bool other = std::exchange(complete_since_, changes.complete_since) !=
+                       changes.complete_since;
+    if (other || changes.bookmark) PrintCompleteSince(complete_since_);
     output::Change line = Line("complete");
     line.set_digest(absl::BytesToHexString(changes.digest));
     Show(line, line.digest());
@@ -70,6 +82,12 @@ class Printer {
                          : absl::StrCat(line.prefix(), " ", route.next_hop));
   }
 
+  void PrintCompleteSince(uint64_t since) const {
+    output::Change line = Line("complete_since");
+    if (since != 0) line.set_complete_since_unix_nanos(since);
+    Show(line, TextOf(FieldsOf(line), "complete_since_time"));
+  }
+
   void PrintDeleted(const char* change,
                     const std::vector<NextHopId>& ids) const {
     for (NextHopId id : ids) {
@@ -85,6 +103,7 @@ class Printer {
   }
 
   uint64_t generation_ = 0;
+  uint64_t complete_since_ = 0;  // also while it is not known
 };
 
 ExitCode Run(const Arguments&) {
@@ -106,9 +125,14 @@ ExitCode Run(const Arguments&) {
   const uint64_t count = absl::GetFlag(FLAGS_count);
   uint64_t printed = 0;
   while (count == 0 || printed < count) {
+    const uint64_t last = watcher.last_generation();
     const auto changes = watcher.Next();
     if (!changes.ok()) return Fail(changes.status());
-    if (changes->bookmark) continue;
+    // A generation that changes nothing else comes as a bookmark, too.
+    if (changes->bookmark && changes->generation == last) {
+      printer.Know(*changes);
+      continue;
+    }
     printer.PrintAll(*changes);
     ++printed;
     // A reader needs each generation at once, and a signal would lose it.
@@ -123,9 +147,11 @@ const RegisteredCommand kRoutesWatchCommand({
     .description =
         "Prints every change of the table's routes, next hops and groups, "
         "one a line: the generation, the kind of change (announce, "
-        "withdraw, set_nexthop, delete_nexthop, set_group, delete_group), "
-        "and its object. Generations are whole and in order; a line "
-        "\"complete\" with the table's digest ends each.\n\nRuns until "
+        "withdraw, set_nexthop, delete_nexthop, set_group, delete_group, "
+        "complete_since), and its object; of complete_since, since when the "
+        "table is complete (\"table complete\"), or \"never\". Generations "
+        "are whole and in order; a line \"complete\" with the table's digest "
+        "ends each.\n\nRuns until "
         "interrupted, or for --count generations. Continues after a "
         "broken connection, unless the server stays away for --timeout. "
         "If the server no longer has the next changes, a line \"reset\" and "

@@ -72,28 +72,15 @@ class RpcBursts : public Lookups {
       : options_(std::move(options)),
         lookup_(std::move(open), {.max_in_flight = options_.in_flight,
                                   .backoff = {.max = absl::Milliseconds(100)},
-                                  .give_up_after = absl::InfiniteDuration()}) {}
+                                  .give_up_after = absl::InfiniteDuration(),
+                                  .observer = options_.observer}) {}
 
   size_t capacity() const override { return options_.in_flight; }
 
   void Start(Burst& burst) override {
-    if (away_ || lookup_.in_flight() >= options_.in_flight) {
-      waiting_.push_back({&burst, false});
-      return;
-    }
-    const absl::string_view v6(
-        reinterpret_cast<const char*>(burst.addresses_v6.data()),
-        16 * burst.v6);
-    const absl::string_view v4(
-        reinterpret_cast<const char*>(burst.addresses_v4.data()), 4 * burst.v4);
-    if (lookup_.in_flight() == 0) heard_ = MonotonicNow();
-    const auto id =
-        lookup_.Send({.addresses_v6 = v6,
-                      .addresses_v4 = v4,
-                      .flow_hashes = {burst.flow_hashes.data(), burst.size()},
-                      .table = options_.table});
-    if (!id.ok()) End(id.status());
-    waiting_.push_back({&burst, id.ok()});
+    waiting_.push_back({&burst});
+    if (away_ || lookup_.in_flight() >= options_.in_flight) return;
+    Ask(waiting_.back(), MonotonicNow() >= whole_until_);
   }
 
   Burst* Finished() override {
@@ -116,9 +103,48 @@ class RpcBursts : public Lookups {
  private:
   struct Waiting {
     Burst* burst;
-    bool asked;         // an answer will come
-    bool done = false;  // one is there
+    bool asked = false;  // an answer will come
+    bool done = false;   // one is there
   };
+  struct Question {
+    Waiting* waiting;  // null: it went on alone
+    bool halves;
+  };
+
+  void Ask(Waiting& waiting, bool halves) {
+    const Burst& burst = *waiting.burst;
+    const auto* const v6 =
+        reinterpret_cast<const char*>(burst.addresses_v6.data());
+    const auto* const v4 =
+        reinterpret_cast<const char*>(burst.addresses_v4.data());
+    client::Batch batch = {
+        .addresses_v4 = absl::string_view(v4, 4 * burst.v4),
+        .flow_hashes = {burst.flow_hashes.data(), burst.size()},
+        .table = options_.table};
+    std::array<char, 8 * kMaxBurst> upper;
+    std::array<uint32_t, kMaxBurst> hashes;
+    if (halves) {
+      for (size_t i = 0; i < burst.v6; ++i) {
+        std::memcpy(&upper[8 * i], v6 + 16 * i, 8);
+      }
+      batch.upper_halves_v6 = {upper.data(), 8 * burst.v6};
+      // They are answered after IPv4.
+      const auto first = batch.flow_hashes.begin();
+      std::rotate_copy(first, first + burst.v6, batch.flow_hashes.end(),
+                       hashes.begin());
+      batch.flow_hashes = {hashes.data(), burst.size()};
+    } else {
+      batch.addresses_v6 = {v6, 16 * burst.v6};
+    }
+    if (lookup_.in_flight() == 0) heard_ = MonotonicNow();
+    const auto id = lookup_.Send(batch);
+    waiting.asked = id.ok();
+    if (id.ok()) {
+      questions_.push_back({&waiting, halves});
+    } else {
+      End(id.status());
+    }
+  }
 
   void Receive() {
     const auto received = lookup_.Receive(result_);
@@ -129,32 +155,36 @@ class RpcBursts : public Lookups {
     heard_ = MonotonicNow();
     answered_once_ = true;
     away_ = false;
-    // Those that went on alone are answered too, first.
-    if (late_ > 0) {
-      --late_;
-      return;
-    }
-    for (Waiting& waiting : waiting_) {
-      if (!waiting.asked || waiting.done) continue;
-      waiting.done = true;
-      Burst& burst = *waiting.burst;
-      burst.answered =
-          result_.status.ok() && result_.next_hops.size() == burst.size();
-      if (!burst.answered) return;
-      std::copy(result_.next_hops.begin(), result_.next_hops.end(),
-                burst.next_hops.begin());
+    const auto [waiting, halves] = questions_.front();
+    questions_.pop_front();
+    if (waiting == nullptr) return;
+    Burst& burst = *waiting->burst;
+    const auto& hops = result_.next_hops;
+    burst.answered = result_.status.ok() && hops.size() == burst.size();
+    if (burst.answered) {
+      const auto of_v6 =
+          hops.begin() + static_cast<ptrdiff_t>(halves ? burst.v4 : 0);
+      if (halves && std::find(of_v6, hops.end(), kUndecided) != hops.end()) {
+        whole_until_ = heard_ + options_.whole_addresses;
+        burst.answered = false;
+        Ask(*waiting, false);
+        return;
+      }
+      std::rotate_copy(hops.begin(), of_v6, hops.end(),
+                       burst.next_hops.begin());
       last_answers_.Keep(burst);
-      return;
     }
+    waiting->done = true;
   }
 
   // The server is away: what waits gets the last answers.
   void GoOnAlone() {
     away_ = lookup_.in_flight() > 0;
     const bool answer = MonotonicNow() - heard_ < options_.grace;
+    // Their answers come too, and are nothing's.
+    for (Question& question : questions_) question.waiting = nullptr;
     for (Waiting& waiting : waiting_) {
       if (waiting.done) continue;
-      if (waiting.asked) ++late_;
       waiting.done = true;
       waiting.burst->answered = answer;
       if (answer) last_answers_.Answer(*waiting.burst);
@@ -173,9 +203,11 @@ class RpcBursts : public Lookups {
   client::BatchLookup lookup_;
   client::BatchResult result_;
   LastAnswers last_answers_;
-  std::deque<Waiting> waiting_;  // in the order of Start
+  // In the order of Start. An element stays where it is until it is taken.
+  std::deque<Waiting> waiting_;
+  std::deque<Question> questions_;  // in the order of their answers
   absl::Time heard_ = MonotonicNow();
-  size_t late_ = 0;             // answers to come that nothing waits for
+  absl::Time whole_until_ = absl::InfinitePast();
   bool answered_once_ = false;  // before, there is no last answer to give
   bool away_ = false;
   bool ended_ = false;

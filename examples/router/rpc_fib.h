@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // A table that is asked: each LPM core has a BatchLookup stream of its own, and
-// several bursts in flight on it.
+// several bursts in flight on it. Of IPv6 addresses the upper halves are sent.
+// Where prefixes beyond /64 decide, the burst is asked again with whole ones.
 
 #ifndef PLANB_EXAMPLES_ROUTER_RPC_FIB_H_
 #define PLANB_EXAMPLES_ROUTER_RPC_FIB_H_
@@ -11,6 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "client/batch_lookup.h"
 #include "client/channel.h"
 #include "examples/router/fib.h"
 
@@ -26,6 +28,10 @@ struct RpcOptions {
   absl::Duration patience = absl::Milliseconds(50);
   // And after so long none at all: they are dropped.
   absl::Duration grace = absl::Seconds(10);
+  // After upper halves did not decide, whole addresses are sent for so long.
+  absl::Duration whole_addresses = absl::Seconds(1);
+  // Not owned; may be null. Of all cores.
+  client::LookupObserver* observer = nullptr;
 };
 
 // Errors: INVALID_ARGUMENT without a burst in flight.

@@ -6,6 +6,7 @@
 
 #include <cstring>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "client/next_hop_directory.h"
 #include "client/table_client.h"
 #include "client/testing/real_server_fixture.h"
+#include "lpm/table/group_table.h"
 
 namespace planb::router {
 namespace {
@@ -73,6 +75,20 @@ class RpcFib : public client::testing::RealServerFixture {
     }
   }
 
+  void Update(const std::vector<Route>& routes,
+              const std::vector<NextHopGroup>& groups = {}) {
+    v1::UpdateRoutesRequest request;
+    request.set_ack(v1::ACK_VISIBLE);
+    for (const Route& route : routes) {
+      *request.add_updates() = client::ToUpdate(route);
+    }
+    for (const NextHopGroup& group : groups) {
+      *request.add_groups() = client::ToProto(group);
+    }
+    const auto updated = client::TableClient(Channel()).UpdateRoutes(request);
+    ASSERT_TRUE(updated.ok()) << updated.status();
+  }
+
   static Burst* Await(Lookups& lookups) {
     const absl::Time deadline = absl::Now() + absl::Seconds(30);
     while (absl::Now() < deadline) {
@@ -104,6 +120,99 @@ TEST_F(RpcFib, AnswersBurstsInOrderWithSeveralInFlight) {
     Expect(*burst, finished, 1);
     ++finished;
   }
+}
+
+// What goes to the server.
+class Questions : public client::LookupObserver {
+ public:
+  void OnSent(size_t) override { ++count; }
+  size_t count = 0;
+};
+
+// Where prefixes beyond /64 begin to decide, upper halves no longer do.
+TEST_F(RpcFib, StaysRightWhenTheTableBeginsToHavePrefixesBeyond64) {
+  Questions questions;
+  const auto lookups =
+      Open({.patience = absl::Seconds(20), .observer = &questions});
+  Burst burst;
+  const auto ask = [&] {
+    Fill(burst, 0, 50, 10);
+    lookups->Start(burst);
+    return Await(*lookups) == &burst && burst.answered;
+  };
+  ASSERT_TRUE(ask());
+  Expect(burst, 0, 1);
+  // The first is asked about; the other divides the /64 of one that is.
+  Update({{*Prefix::Parse("2001:db8:5::7/128"), 900},
+          {*Prefix::Parse("2001:db8:6::8/128"), 901}});
+  EXPECT_EQ(questions.count, 1U);
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(ask());
+    EXPECT_EQ(burst.next_hops[5], 900U);
+    burst.next_hops[5] = 6;
+    Expect(burst, 0, 1);
+  }
+  // Twice at first, then at once with whole addresses.
+  EXPECT_EQ(questions.count, 1U + 2 + 1 + 1);
+}
+
+TEST_F(RpcFib, KeepsTheOrderOfBurstsThatAreAskedTwice) {
+  Update({{*Prefix::Parse("2001:db8:5::7/128"), 900}});
+  const auto lookups = Open({.in_flight = 4,
+                             .patience = absl::Seconds(20),
+                             .whole_addresses = absl::ZeroDuration()});
+  std::vector<Burst> bursts(4);
+  size_t started = 0, finished = 0, divided = 0;
+  while (finished < 500) {
+    while (started < 500 && started - finished < 4) {
+      Fill(bursts[started % 4], started, started % 60, 1 + started % 4);
+      lookups->Start(bursts[started % 4]);
+      ++started;
+    }
+    Burst* const burst = Await(*lookups);
+    ASSERT_EQ(burst, &bursts[finished % 4]);
+    for (size_t i = 0; i < burst->v6; ++i) {
+      if ((finished + i) % kPlaces != 5) continue;
+      ASSERT_EQ(burst->next_hops[i], 900U);
+      burst->next_hops[i] = 6;
+      ++divided;
+    }
+    Expect(*burst, finished, 1);
+    ++finished;
+  }
+  EXPECT_GT(divided, 100U);
+}
+
+TEST_F(RpcFib, FlowsOfBothFamiliesTakeTheirMembers) {
+  const NextHopGroup group = {.id = 800,
+                              .members = {{801, 1}, {802, 1}, {803, 1}}};
+  Update({{*Prefix::Parse("2001:db8:3::/48"), 800},
+          {*Prefix::Parse("10.6.0.0/16"), 800}},
+         {group});
+  const auto table = GroupTable::Make({group}, nullptr);
+  std::set<NextHopId> members;
+  for (const bool divided : {false, true}) {
+    if (divided) Update({{*Prefix::Parse("2001:db8:2::7/128"), 3}});
+    const auto lookups = Open({.patience = absl::Seconds(20)});
+    for (uint32_t round = 0; round < 50; ++round) {
+      Burst burst;
+      Fill(burst, 2, 3, 3);
+      for (size_t i = 0; i < burst.size(); ++i) {
+        burst.flow_hashes[i] =
+            static_cast<uint32_t>(round * 6 + i) * 0x9e3779b1U;
+      }
+      lookups->Start(burst);
+      ASSERT_EQ(Await(*lookups), &burst);
+      ASSERT_TRUE(burst.answered);
+      for (const size_t i : {1, 4}) {  // of places 3 and 6
+        EXPECT_EQ(burst.next_hops[i], table->Choose(800, burst.flow_hashes[i]));
+        members.insert(burst.next_hops[i]);
+      }
+      EXPECT_EQ(burst.next_hops[0], 3U);
+      EXPECT_EQ(burst.next_hops[5], 8U);
+    }
+  }
+  EXPECT_EQ(members.size(), 3U);
 }
 
 TEST_F(RpcFib, GoesOnWithTheLastAnswersAndThenWithNone) {

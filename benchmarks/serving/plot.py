@@ -4,14 +4,13 @@
 """Draws pictures of raw repeats, as PNG.
 
     apt-get install --no-install-recommends python3-matplotlib
-    benchmarks/serving/plot.py DIR/throughput.csv DIR/load.csv
+    benchmarks/serving/plot.py DIR/throughput.csv
     benchmarks/serving/plot.py DIR/visibility_NAME.csv
 
 Points are medians, bars reach from the least to the most.
 
-Of rpc/compare.py's files, several of one experiment make one picture, beside the
-first file: throughput.png shows lookups a second against batch size, with the
-bare sockets; load.png latency against offered load.
+Files of rpc/compare.py make one picture beside the first, throughput.png: lookups a
+second against batch size, with the bare sockets.
 
 Of visibility/run.py's, NAME.latency.png shows the time from accepted to visible
 against the size of the table, by kind of change.
@@ -31,7 +30,7 @@ from PIL import Image  # pylint: disable=wrong-import-position
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[1:1] = [os.path.join(HERE, "rpc"), os.path.join(HERE, "visibility")]
 
-import records  # pylint: disable=wrong-import-position
+import compare  # pylint: disable=wrong-import-position
 import report  # pylint: disable=wrong-import-position
 
 
@@ -77,7 +76,7 @@ def where(rows, **wanted):
 def draw(ax, groups, scale=1.0, **looks):
     """Medians of {x: values}, and bars from the least to the most."""
     xs = sorted(groups)
-    mids = [records.statistics.median(groups[x]) for x in xs]
+    mids = [compare.statistics.median(groups[x]) for x in xs]
     ax.errorbar([x * scale for x in xs], mids,
                 yerr=[[mid - min(groups[x]) for x, mid in zip(xs, mids)],
                       [max(groups[x]) - mid for x, mid in zip(xs, mids)]],
@@ -116,23 +115,6 @@ def draw_throughput(rows, path):
             ax.set_title(f"{transport}, {form} addresses")
             ax.set_xlabel("addresses a batch")
             ax.set_ylabel("million lookups a second")
-    finish(figure, axes, path)
-
-
-def draw_load(rows, path):
-    cases = [(transport, batch) for transport in values_of(rows, "transport")
-             for batch in values_of(rows, "batch")]
-    figure, axes = panels(len(cases), 1)
-    for ax, (transport, batch) in zip(axes[0], cases):
-        own = where(rows, transport=transport, batch=batch)
-        for name, label in (("p50", "p50"), ("p90", "p90"), ("p99", "p99"),
-                            ("p999", "p99.9")):
-            draw(ax, by(own, "offered", f"latency_us_{name}"), 1e-6,
-                 label=label, marker=".")
-        ax.set_yscale("log")
-        ax.set_title(f"{transport}, batches of {batch:.0f}")
-        ax.set_xlabel("offered, million lookups a second")
-        ax.set_ylabel("us from when a batch was due")
     finish(figure, axes, path)
 
 
@@ -183,14 +165,8 @@ def draw_visibility(found, path):
     finish(figure, axes, path)
 
 
-PICTURES = {
-    "throughput": draw_throughput,
-    "load": draw_load,
-}
-
-
 def main(paths):
-    experiments = {}
+    rows = []
     for path in paths:
         with open(path, encoding="utf-8") as file:
             columns = next(csv.reader(file), [])
@@ -198,14 +174,10 @@ def main(paths):
             found = report.series(report.read(path))
             stem = path.removesuffix(".csv")
             draw_visibility(found, stem + ".latency.png")
-            continue
-        rows = records.read(path)
-        if not rows or rows[0]["experiment"] not in PICTURES:
-            raise SystemExit(f"{path}: nothing to draw")
-        experiments.setdefault(rows[0]["experiment"], []).extend(rows)
-    for experiment, rows in experiments.items():
-        folder = os.path.dirname(paths[0])
-        PICTURES[experiment](rows, os.path.join(folder, experiment + ".png"))
+        else:
+            rows += compare.read(path)
+    if rows:
+        draw_throughput(rows, os.path.join(os.path.dirname(paths[0]), "throughput.png"))
 
 
 if __name__ == "__main__":

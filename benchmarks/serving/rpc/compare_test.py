@@ -25,8 +25,7 @@ QUICK = ["--generate=2000", "--repeats=2", "--seconds=0.03", "--warm_up=0.01",
 
 def row(kind, repeat, rate, **more):
     return {
-        **dict.fromkeys(records.COLUMNS, ""),
-        "experiment": "throughput",
+        **dict.fromkeys(compare.COLUMNS, ""),
         "kind": kind,
         "transport": "unix",
         "form": "full",
@@ -38,44 +37,43 @@ def row(kind, repeat, rate, **more):
     }
 
 
+def shares(rows):
+    """The first line of a summary: its rate, spread, and share of the socket."""
+    return compare.summary(rows).splitlines()[2].split(" | ")[3:7]
+
+
 class RecordsTest(unittest.TestCase):
     def test_ratios_are_of_one_turn(self):
         # The machine halves its pace in the second turn: of the ratio nothing
         # shows, though the medians alone would say 75 of 150.
         rows = [
-            row("server", 0, 100.0),
-            row("socket", 0, 200.0),
-            row("server", 1, 50.0),
-            row("socket", 1, 100.0),
-            row("server", 2, 75.0),
-            row("socket", 3, 1.0),  # a turn without the other
+            row("server", 0, 100e6),
+            row("socket", 0, 200e6),
+            row("server", 1, 50e6),
+            row("socket", 1, 100e6),
+            row("server", 2, 75e6),
+            row("socket", 3, 1e6),  # a turn without the other
         ]
-        entry = records.summarize(rows, "lookups_per_second", ["socket"])[0]
-        self.assertEqual(entry["kind"], "server")
-        self.assertEqual(entry["median"], 75.0)
-        self.assertEqual((entry["least"], entry["most"]), (50.0, 100.0))
-        self.assertEqual(entry["ratios"], {"socket": 0.5})
+        self.assertEqual(shares(rows), ["server", "75", "50..100", "0.5"])
 
     def test_only_like_is_compared_with_like(self):
         rows = [
-            row("server", 0, 100.0),
-            row("socket", 0, 200.0, batch=1024),
-            row("socket", 0, 400.0, transport="tcp"),
+            row("server", 0, 100e6),
+            row("socket", 0, 200e6, batch=1024),
+            row("socket", 0, 400e6, form="upper"),
         ]
-        entry = records.summarize(rows, "lookups_per_second", ["socket"])[0]
-        self.assertEqual(entry["ratios"], {})
+        self.assertEqual(shares(rows), ["server", "100", "100..100", ""])
 
     def test_a_standstill_is_no_division_by_zero(self):
-        rows = [row("server", 0, 100.0), row("socket", 0, 0.0)]
-        entry = records.summarize(rows, "lookups_per_second", ["socket"])[0]
-        self.assertEqual(entry["ratios"], {"socket": None})
+        rows = [row("server", 0, 100e6), row("socket", 0, 0.0)]
+        self.assertEqual(shares(rows)[3], "")
 
     def test_what_is_written_is_read(self):
-        rows = [row("server", 0, 1.5e8), row("socket", 0, 2e8, unanswered=3.0),
+        rows = [row("server", 0, 1.5e8), row("socket", 0, 2e8, latency_us_p50=3.0),
                 row("socket", 1, 2e8), row("server", 1, 1.25e8)]
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "throughput.csv")
-            writer = records.Writer(path)
+            writer = records.Writer(path, compare.COLUMNS, compare.CASE)
             for each in rows:
                 writer.add(each)
             with self.assertRaises(ValueError):
@@ -83,7 +81,7 @@ class RecordsTest(unittest.TestCase):
             with open(path, encoding="utf-8") as file:
                 self.assertEqual(len(file.readlines()), 3)  # a line a case
             # Cases in the order of their first rows.
-            self.assertEqual(records.read(path),
+            self.assertEqual(compare.read(path),
                              [rows[0], rows[3], rows[1], rows[2]])
 
     def test_cells(self):
@@ -97,20 +95,20 @@ class CompareTest(unittest.TestCase):
     def run_compare(self, *argv):
         """The repeats of a run, and its summary; fails unless it went well."""
         with tempfile.TemporaryDirectory() as folder:
-            with contextlib.redirect_stderr(io.StringIO()) as said:
-                code = compare.main(
-                    [argv[0], f"--out={folder}", *QUICK, *argv[1:]]
-                )
+            with (contextlib.redirect_stderr(io.StringIO()) as said,
+                  contextlib.redirect_stdout(io.StringIO()) as table):
+                code = compare.main([f"--out={folder}", *QUICK, *argv])
             self.assertEqual(code, 0, said.getvalue())
-            stem = os.path.join(folder, argv[0])
-            self.assertTrue(os.path.exists(stem + ".json"))
+            stem = os.path.join(folder, "throughput")
             self.assertTrue(os.path.exists(stem + ".machine.json"))
-            with open(stem + ".md", encoding="utf-8") as file:
-                return records.read(stem + ".csv"), file.read()
+            with contextlib.redirect_stdout(io.StringIO()) as anew:
+                compare.main([f"--markdown={stem}.csv"])
+            self.assertEqual(anew.getvalue(), table.getvalue())
+            return compare.read(stem + ".csv"), table.getvalue()
 
     def test_sockets(self):
         rows, table = self.run_compare(
-            "throughput", "--kinds=socket,socket_deep", "--batches=1,300"
+            "--kinds=socket,socket_deep", "--batches=1,300"
         )
         # 2 turns, 2 sizes, 2 transports, 2 forms, 2 kinds.
         self.assertEqual(len(rows), 32)
@@ -126,25 +124,14 @@ class CompareTest(unittest.TestCase):
 
     def test_throughput(self):
         rows, table = self.run_compare(
-            "throughput", "--kinds=server,bare,socket",
-            "--batches=256", "--transports=unix", "--seconds=0.3",
+            "--kinds=server,bare,socket", "--batches=256", "--transports=unix",
+            "--seconds=0.3",
         )
         self.assertEqual(len(rows), 12)
         for row in rows:
             self.assertGreater(row["lookups"], 0, row["kind"])
         self.assert_cpu(rows)
         self.assertIn("| unix | full | 256 | server |", table)
-
-    def test_load(self):
-        rows, table = self.run_compare(
-            "load", "--batches=256", "--transports=unix", "--shares=0.1,0.5",
-            "--seconds=0.5",
-        )
-        self.assertEqual(len(rows), 2 * 2)
-        self.assertIn("offered", table)
-        for row in rows:
-            self.assertGreater(row["offered"], 0)
-            self.assertGreater(row["latency_us_p99"], 0)
 
     def test_a_server_that_cannot_start_is_an_error(self):
         with tempfile.TemporaryDirectory() as folder:

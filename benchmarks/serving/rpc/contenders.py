@@ -195,7 +195,7 @@ class Contenders:
             return argv + (["--spin"] if name == "socket_spin" else [])
         return [self.program("benchmarks/serving/rpc/bare"), *self.table()]
 
-    def ask(self, kind, transport, form, batch, depth, **more):
+    def ask(self, kind, transport, form, batch, depth, check=False):
         """One repeat of a kind of LOOKUPS; what its client says."""
         server = self.server(LOOKUPS[kind])
         target = server.addresses[transport]
@@ -203,7 +203,7 @@ class Contenders:
             argv = self._socket_argv(kind, form, batch, depth)
             argv += [f"--connect={target}", f"--server_pid={server.pid}"]
         else:
-            argv = self.bench_argv(form, batch, depth, **more)
+            argv = self._bench_argv(form, batch, depth, check)
             argv += [f"--server={target}", f"--server_pid={server.pid}"]
         with server:
             return run_client(argv, self._args.client_cpus, server.pid)
@@ -221,8 +221,7 @@ class Contenders:
         ]
         return argv + (["--spin"] if kind == "socket_spin" else [])
 
-    def bench_argv(self, form, batch, depth, rate=None, check=False):
-        """planbctl bench; `rate` (lookups a second) makes it an open loop."""
+    def _bench_argv(self, form, batch, depth, check):
         table = (
             [f"--synthetic={self._args.generate}"]
             if self._args.generate
@@ -244,8 +243,6 @@ class Contenders:
         ]
         if form != "full":
             argv.append(f"--form={form}")
-        if rate is not None:
-            argv.append(f"--rate={rate:.0f}")
         if check:
             argv.append("--check")
         return argv

@@ -221,7 +221,6 @@ NOT_RUN = {
     "benchmarks/serving/rpc/README.md": {
         "bazel build": _MEASURES,
         "benchmarks/serving/plot.py": "draws over results, by matplotlib",
-        "bazel-bin/": _MEASURES,
     },
     "benchmarks/serving/visibility/README.md": {
         "bazel build": _MEASURES, "planb_server": _MEASURES, "for i in": _MEASURES},

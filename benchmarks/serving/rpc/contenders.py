@@ -191,7 +191,6 @@ class Contenders:
             ]
         if name in ("socket", "socket_spin"):
             argv = [self.program("benchmarks/serving/rpc/socket_baseline"), *self.table()]
-            argv += ["--server_cpu=-1"]
             return argv + (["--spin"] if name == "socket_spin" else [])
         return [self.program("benchmarks/serving/rpc/bare"), *self.table()]
 
@@ -217,7 +216,6 @@ class Contenders:
             f"--depth={depth}",
             f"--seconds={self._args.seconds}",
             f"--warm_up_seconds={self._args.warm_up}",
-            "--client_cpu=-1",
         ]
         return argv + (["--spin"] if kind == "socket_spin" else [])
 

@@ -83,7 +83,7 @@ void SetBuffer(int fd, int forced, int option) {
   setsockopt(fd, SOL_SOCKET, option, &kBytes, sizeof(kBytes));
 }
 
-absl::Status Tune(const Socket& socket, const std::string& congestion) {
+absl::Status Tune(const Socket& socket) {
   const int fd = socket.fd();
   SetBuffer(fd, SO_SNDBUFFORCE, SO_SNDBUF);
   SetBuffer(fd, SO_RCVBUFFORCE, SO_RCVBUF);
@@ -95,18 +95,13 @@ absl::Status Tune(const Socket& socket, const std::string& congestion) {
   if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes)) != 0) {
     return Failed("TCP_NODELAY");
   }
-  if (!congestion.empty() &&
-      setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, congestion.data(),
-                 static_cast<socklen_t>(congestion.size())) != 0) {
-    return Failed(absl::StrCat("congestion control ", congestion));
-  }
   return absl::OkStatus();
 }
 
-absl::StatusOr<Socket> Open(const Name& name, const std::string& congestion) {
+absl::StatusOr<Socket> Open(const Name& name) {
   Socket socket(::socket(name.family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (socket.fd() < 0) return Failed("socket");
-  const absl::Status tuned = Tune(socket, congestion);
+  const absl::Status tuned = Tune(socket);
   if (!tuned.ok()) return tuned;
   return socket;
 }
@@ -117,11 +112,10 @@ Socket::~Socket() {
   if (fd_ >= 0) close(fd_);
 }
 
-absl::StatusOr<Socket> ListenOn(absl::string_view address,
-                                const std::string& congestion) {
+absl::StatusOr<Socket> ListenOn(absl::string_view address) {
   const auto name = Parse(address);
   if (!name.ok()) return name.status();
-  auto socket = Open(*name, congestion);
+  auto socket = Open(*name);
   if (!socket.ok()) return socket;
   if (name->path.empty()) {
     const int yes = 1;
@@ -136,20 +130,18 @@ absl::StatusOr<Socket> ListenOn(absl::string_view address,
   return socket;
 }
 
-absl::StatusOr<Socket> Accept(const Socket& listener,
-                              const std::string& congestion) {
+absl::StatusOr<Socket> Accept(const Socket& listener) {
   Socket socket(accept4(listener.fd(), nullptr, nullptr, SOCK_CLOEXEC));
   if (socket.fd() < 0) return Failed("accept");
-  const absl::Status tuned = Tune(socket, congestion);
+  const absl::Status tuned = Tune(socket);
   if (!tuned.ok()) return tuned;
   return socket;
 }
 
-absl::StatusOr<Socket> ConnectTo(absl::string_view address,
-                                 const std::string& congestion) {
+absl::StatusOr<Socket> ConnectTo(absl::string_view address) {
   const auto name = Parse(address);
   if (!name.ok()) return name.status();
-  auto socket = Open(*name, congestion);
+  auto socket = Open(*name);
   if (!socket.ok()) return socket;
   if (connect(socket->fd(), name->get(), name->size) != 0) {
     return Failed(absl::StrCat("cannot connect to ", address));

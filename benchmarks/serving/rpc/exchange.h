@@ -46,20 +46,16 @@ class Socket {
 };
 
 // Listens on "unix:///path" (an old socket there is replaced) or on
-// "a.b.c.d:port", where port 0 picks a free one. `congestion` is the control of
-// TCP, such as "reno"; empty: the host's.
+// "a.b.c.d:port", where port 0 picks a free one.
 // Errors: INVALID_ARGUMENT for another address; UNAVAILABLE with the system's
 // message.
-absl::StatusOr<Socket> ListenOn(absl::string_view address,
-                                const std::string& congestion);
+absl::StatusOr<Socket> ListenOn(absl::string_view address);
 
 // Waits for a connection and accepts it. Errors: UNAVAILABLE.
-absl::StatusOr<Socket> Accept(const Socket& listener,
-                              const std::string& congestion);
+absl::StatusOr<Socket> Accept(const Socket& listener);
 
 // Connects to such an address. Errors: likewise.
-absl::StatusOr<Socket> ConnectTo(absl::string_view address,
-                                 const std::string& congestion);
+absl::StatusOr<Socket> ConnectTo(absl::string_view address);
 
 // Returns the TCP port that a socket is bound to; 0 for a Unix socket.
 int LocalPort(const Socket& socket);

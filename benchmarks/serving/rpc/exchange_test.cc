@@ -23,19 +23,19 @@ class Serving {
   Serving(bool tcp, Answerer answerer, Waiting waiting) {
     const std::string path =
         absl::StrCat("unix:///tmp/planb_exchange_test.", getpid());
-    auto listener = ListenOn(tcp ? "127.0.0.1:0" : path, "");
+    auto listener = ListenOn(tcp ? "127.0.0.1:0" : path);
     EXPECT_TRUE(listener.ok()) << listener.status();
     address_ = tcp ? absl::StrCat("127.0.0.1:", LocalPort(*listener)) : path;
     thread_ = std::thread([this, answerer = std::move(answerer), waiting,
                            listener = *std::move(listener)] {
-      const auto socket = Accept(listener, "");
+      const auto socket = Accept(listener);
       status_ = socket.ok() ? ServeExchange(*socket, answerer, waiting)
                             : socket.status();
     });
   }
   ~Serving() { static_cast<void>(Join()); }
 
-  absl::StatusOr<Socket> Connect() { return ConnectTo(address_, ""); }
+  absl::StatusOr<Socket> Connect() { return ConnectTo(address_); }
 
   // How serving ended. The client must be gone.
   absl::Status Join() {
@@ -141,7 +141,7 @@ TEST(Exchange, AHelloWithoutSenseIsRefused) {
 TEST(Sockets, AddressesWithoutSenseAreRefused) {
   for (const char* address :
        {"", "unix:", "localhost:80", "127.0.0.1", "127.0.0.1:65536"}) {
-    EXPECT_EQ(ConnectTo(address, "").status().code(),
+    EXPECT_EQ(ConnectTo(address).status().code(),
               absl::StatusCode::kInvalidArgument)
         << address;
   }

@@ -3,14 +3,12 @@
 // The speed of a lookup service without gRPC on this machine: a bare socket
 // that carries addresses and next hops, with the same lookup behind it.
 //
-//   socket_baseline --routes=FILE --transport=unix --batch=4096
+//   socket_baseline --routes=FILE --listen=unix:///tmp/s
+//   socket_baseline --routes=FILE --connect=unix:///tmp/s --batch=4096
 //
-// serves and asks in two processes, each on a core of its own. With --listen
-// it only serves, with --connect it only asks, so that one server serves many
-// runs taken in turns with others.
+// One server serves many runs, taken in turns with others; compare.py does.
 
 #include <poll.h>
-#include <pthread.h>
 #include <sys/types.h>
 #include <unistd.h>
 
@@ -34,8 +32,6 @@ ABSL_FLAG(uint64_t, generate, 0, "Or so many IPv6 routes made up.");
 ABSL_FLAG(std::vector<std::string>, listen, {},
           "Only serve, on these addresses: unix:///path or a.b.c.d:port.");
 ABSL_FLAG(std::string, connect, "", "Only ask, at this address.");
-ABSL_FLAG(std::string, transport, "unix",
-          "Without --listen and --connect: unix or tcp.");
 ABSL_FLAG(uint32_t, batch, 4096, "Addresses a batch.");
 ABSL_FLAG(std::string, form, "full", "full (16 bytes) or upper (8 bytes).");
 ABSL_FLAG(uint32_t, depth, 1, "Batches on the way; 1 is ping-pong.");
@@ -43,12 +39,8 @@ ABSL_FLAG(bool, spin, false,
           "Both ends ask again and again for bytes instead of sleeping.");
 ABSL_FLAG(double, seconds, 1, "How long to ask.");
 ABSL_FLAG(double, warm_up_seconds, 0.2, "How long to ask before, unmeasured.");
-ABSL_FLAG(int32_t, server_cpu, 0, "The server's core; -1: any.");
-ABSL_FLAG(int32_t, client_cpu, 1, "The client's core; -1: any.");
 ABSL_FLAG(int32_t, server_pid, 0,
           "With --connect: the server's process, to tell its CPU time.");
-ABSL_FLAG(std::string, congestion, "",
-          "TCP congestion control; empty: the host's.");
 
 namespace planb::rpc {
 namespace {
@@ -79,7 +71,6 @@ Waiting WaitingFromFlags() {
 // One connection after the other, whichever listener it comes from.
 [[noreturn]] void Serve(const std::vector<Socket>& listeners,
                         const std::vector<Route>& routes) {
-  OrDie(PinThread(pthread_self(), absl::GetFlag(FLAGS_server_cpu)));
   const std::unique_ptr<const Fib> fib =
       Fib::Build(Family::kIpv6, routes).value();
   const Answerer answerer = [&fib](AddressForm form, const char* addresses,
@@ -94,7 +85,7 @@ Waiting WaitingFromFlags() {
     poll(polled.data(), polled.size(), -1);
     for (size_t i = 0; i < polled.size(); ++i) {
       if ((polled[i].revents & POLLIN) == 0) continue;
-      const auto socket = Accept(listeners[i], absl::GetFlag(FLAGS_congestion));
+      const auto socket = Accept(listeners[i]);
       if (!socket.ok()) continue;  // gone again
       const absl::Status served =
           ServeExchange(*socket, answerer, WaitingFromFlags());
@@ -127,11 +118,10 @@ void Report(const ExchangeResult& result, double client_cpu,
 
 void Ask(const std::string& address, const std::vector<Route>& routes,
          pid_t server) {
-  OrDie(PinThread(pthread_self(), absl::GetFlag(FLAGS_client_cpu)));
   const AddressForm form = OrDie(ParseAddressForm(absl::GetFlag(FLAGS_form)));
   const size_t batch = absl::GetFlag(FLAGS_batch);
   const std::string trace = PackedTrace(routes, form, kTraceAddresses);
-  Socket socket = OrDie(ConnectTo(address, absl::GetFlag(FLAGS_congestion)));
+  Socket socket = OrDie(ConnectTo(address));
   ExchangeClient client = OrDie(ExchangeClient::Start(
       std::move(socket), form, batch, WaitingFromFlags()));
   const absl::string_view checked =
@@ -148,27 +138,6 @@ void Ask(const std::string& address, const std::vector<Route>& routes,
          CpuSecondsOf(server) - server_before);
 }
 
-int Both(const std::vector<Route>& routes) {
-  const bool tcp = absl::GetFlag(FLAGS_transport) == "tcp";
-  if (!tcp && absl::GetFlag(FLAGS_transport) != "unix") {
-    Die(absl::InvalidArgumentError("--transport is unix or tcp"));
-  }
-  std::string address =
-      tcp ? "127.0.0.1:0" : absl::StrCat("unix:///tmp/planb_socket.", getpid());
-  std::vector<Socket> listeners;
-  listeners.push_back(
-      OrDie(ListenOn(address, absl::GetFlag(FLAGS_congestion))));
-  if (tcp) address = absl::StrCat("127.0.0.1:", LocalPort(listeners.front()));
-  const pid_t server = fork();
-  if (server == 0) {
-    DieWithParent();
-    Serve(listeners, routes);
-  }
-  Ask(address, routes, server);
-  if (!tcp) unlink(address.substr(sizeof("unix://") - 1).c_str());
-  return 0;  // and so ends the server
-}
-
 int Main() {
   const std::vector<Route> routes = OrDie(
       LoadRoutes(absl::GetFlag(FLAGS_routes), absl::GetFlag(FLAGS_generate)));
@@ -178,16 +147,17 @@ int Main() {
         "--batch is 1..1048576 and --depth at least 1"));
   }
   const std::vector<std::string> addresses = absl::GetFlag(FLAGS_listen);
-  if (addresses.empty()) {
-    const std::string target = absl::GetFlag(FLAGS_connect);
-    if (target.empty()) return Both(routes);
+  const std::string target = absl::GetFlag(FLAGS_connect);
+  if (addresses.empty() == target.empty()) {
+    Die(absl::InvalidArgumentError("give either --listen or --connect"));
+  }
+  if (!target.empty()) {
     Ask(target, routes, absl::GetFlag(FLAGS_server_pid));
     return 0;
   }
   std::vector<Socket> listeners;
   for (const std::string& address : addresses) {
-    listeners.push_back(
-        OrDie(ListenOn(address, absl::GetFlag(FLAGS_congestion))));
+    listeners.push_back(OrDie(ListenOn(address)));
   }
   Serve(listeners, routes);
 }

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What a file of rows comes to: tables in Markdown, and whether targets are met.
+"""What a file of rows comes to: tables in Markdown.
 
 Percentiles are of all repeats together; throughputs and ratios are medians of
 the repeats.
@@ -35,8 +35,6 @@ COLUMNS = [
     "lookups_per_second",  # beside the workload
     "resident_before",  # bytes, as all that follow
     "resident_peak",  # during the workload
-    "resident_empty",  # of the server before it had a table
-    "resident_allowed",  # the target: see README.md
     "fib_before",
     "fib_after",
     "rib_before",
@@ -125,22 +123,20 @@ def storms(found):
 def memory(found):
     lines = []
     for (table, store, workload), (repeats, _) in found.items():
-        worst = max((r for r in repeats if "resident_allowed" in r),
-                    key=lambda r: r["resident_peak"] - r["resident_allowed"],
-                    default=None)
+        worst = max((r for r in repeats if "resident_peak" in r),
+                    key=lambda r: r["resident_peak"], default=None)
         if worst is None:
             continue
-        fib = worst["fib_before"] + worst["fib_after"]
         lines.append([
             table, store, workload,
             *(cell(value, 2**-20) for value in (
                 worst["resident_before"], worst["resident_peak"],
-                worst["resident_allowed"], worst["resident_empty"], fib,
+                worst["fib_before"] + worst["fib_after"],
                 max(worst["rib_before"], worst["rib_after"]))),
         ])
     return markdown(
-        ["table", "store", "workload", "resident before, MiB", "peak", "allowed",
-         "empty server", "both FIBs", "RIB"], lines)
+        ["table", "store", "workload", "resident before, MiB", "peak", "both FIBs",
+         "RIB"], lines)
 
 
 def once(found):
@@ -154,50 +150,6 @@ def once(found):
     return markdown(["table", "store", "what", "routes", "seconds"], lines)
 
 
-def targets(found):
-    """Each target of the larger tables, and what was measured."""
-    lines = []
-
-    def judge(key, target, value, limit, unit, scale=1.0, least=False):
-        met = value >= limit if least else value <= limit
-        lines.append([*key, target, f"{cell(value, scale)} {unit}",
-                      "yes" if met else "**no**"])
-
-    for key, (repeats, row) in found.items():
-        table, _, workload = key
-        if table not in ("real", "1000000"):
-            continue
-        if workload == "one" and row:
-            judge(key, "visible p50 < 1 ms", row["visible_us_p50"], 1e3, "ms",
-                  1e-3)
-            judge(key, "visible p99 < 5 ms", row["visible_us_p99"], 5e3, "ms",
-                  1e-3)
-        if workload == "batch_10000" and row:
-            judge(key, "visible p99 < 50 ms", row["visible_us_p99"], 5e4, "ms",
-                  1e-3)
-        if workload.startswith("replace_") and row:
-            judge(key, "the whole call < 1.5 s", row["call_us_max"], 1.5e6,
-                  "s", 1e-6)
-        if workload.startswith("stream_") and repeats:
-            judge(key, "500,000 changes/s visible", median(map(rate, repeats)),
-                  5e5, "k/s", 1e-3, least=True)
-        if workload.startswith("load_"):
-            judge(key, "loaded in < 2 s", repeats[0]["seconds"], 2, "s")
-        if workload.startswith("restart_"):
-            judge(key, "serves in < 5 s", repeats[0]["seconds"], 5, "s")
-        kept = shares(repeats)
-        if kept:
-            judge(key, "lookups keep 90%", median(kept), 0.9, "of idle",
-                  least=True)
-        over = [r["resident_peak"] - r["resident_allowed"] for r in repeats
-                if "resident_allowed" in r]
-        if over:
-            judge(key, "memory within what is allowed", max(over), 0,
-                  "MiB above", 2**-20)
-    return markdown(["table", "store", "workload", "target", "measured", "met"],
-                    lines)
-
-
 def render(rows):
     found = series(rows)
     return "\n".join((
@@ -205,5 +157,4 @@ def render(rows):
         "Changes, and lookups beside them:\n", storms(found),
         "Memory, the worst repeat:\n", memory(found),
         "Loads and restarts:\n", once(found),
-        "Targets:\n", targets(found),
     ))

@@ -41,7 +41,6 @@ SHORT_WORKLOADS = ("one", "batch_1000", "stream_100", "replace_near",
 # The last of them is the load that all else goes on from.
 LOADS = ("load_update", "load_stream", "load_packed", "load_replace")
 
-RESERVE = 64 << 20  # of the memory target
 PATIENCE = 3600  # seconds that one run of `visibility` may take
 
 
@@ -117,17 +116,6 @@ def ask(args, server, *more):
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def allow(row, empty):
-    """What the memory target allows in a row, if it has the figures."""
-    if empty is None or "resident_peak" not in row:
-        return {}
-    return {
-        "resident_empty": empty,
-        "resident_allowed": empty + row["fib_before"] + row["fib_after"]
-        + max(row["rib_before"], row["rib_after"]) + RESERVE,
-    }
-
-
 def measure(args, folder, table, store, writer):
     """Everything about one table, kept in one way."""
     source = (f"--routes={args.routes}" if table == "real"
@@ -141,12 +129,9 @@ def measure(args, folder, table, store, writer):
         database = None if store == "none" else os.path.join(place, "planb.db")
         server = Server(args, folder, database)
         try:
-            empty = None
             for row in ask(args, server, *common, f"--load={load}",
                            f"--workloads={','.join(workloads)}"):
-                if row["workload"] == load:
-                    empty = row["resident_before"]
-                writer.add({**case, **row, **allow(row, empty)})
+                writer.add({**case, **row})
             if workloads and database:
                 for name, how in (("kill", signal.SIGKILL),
                                   ("term", signal.SIGTERM)):

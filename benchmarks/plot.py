@@ -1,20 +1,24 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 
-"""Draws the pictures of the PlanB paper from the CSV files of bench.py.
+"""Draws the pictures of the documents, from CSV files.
 
     apt-get install --no-install-recommends python3-matplotlib python3-pil
-    benchmarks/plot.py benchmarks/results/intel
+    benchmarks/plot.py benchmarks/results/intel    # what bench.py wrote
+    benchmarks/plot.py DIR/throughput.csv          # what rpc/compare.py did
 
-Writes beside them rates.png (the paper's figures 8 to 11 and 14: rates by table,
-by size, by cores, the ablation) and costs.png (figures 12 and 13, and single
-lookups: memory, changes, time of one address). Points are medians, bars reach
-from the least to the most.
+Of bench.py's files come the pictures of the PlanB paper: rates.png (its figures 8
+to 11 and 14: rates by table, by size, by cores, the ablation) and costs.png
+(figures 12 and 13, and single lookups: memory, changes, time of one address). Of
+compare.py's, one or several, comes throughput.png beside the first: lookups a
+second against batch size. Points are medians, bars reach from the least to the most.
 """
 
 import csv
 import io
+import itertools
 import pathlib
+import statistics
 import sys
 
 import matplotlib
@@ -24,6 +28,17 @@ import matplotlib.pyplot as plt  # pylint: disable=wrong-import-position
 from PIL import Image  # pylint: disable=wrong-import-position
 
 COLOURS = plt.get_cmap("tab20").colors
+OURS = "#c0392b"
+# The kinds that compare.py measures.
+KINDS = {
+    "server": ("server", {"color": OURS, "marker": "o", "linewidth": 2}),
+    "bare": ("bare gRPC", {"color": "#2980b9", "marker": "s"}),
+    "socket": ("bare socket, ping-pong", {"color": "#555555", "linestyle": ":"}),
+    "socket_spin": ("bare socket, ping-pong, both ends polling",
+                    {"color": "#888888", "linestyle": "--"}),
+    "socket_deep": ("bare socket, as many in flight as gRPC",
+                    {"color": "#000000", "linestyle": "-."}),
+}
 
 
 class Results:
@@ -44,9 +59,16 @@ class Results:
     def colour(self, engine):
         """The same in every picture; the product's is red."""
         if engine == "planb":
-            return "#c0392b"
+            return OURS
         return self.colours.setdefault(
             engine, COLOURS[len(self.colours) % len(COLOURS)])
+
+
+def points_with_bars(axes, points, **looks):
+    """A line of (x, median, least, most)."""
+    at, median, least, most = zip(*sorted(points))
+    axes.errorbar(at, median, yerr=([m - l for m, l in zip(median, least)],
+                                    [h - m for m, h in zip(median, most)]), **looks)
 
 
 def lines(axes, results, experiment, metric, x, title, label):
@@ -57,13 +79,8 @@ def lines(axes, results, experiment, metric, x, title, label):
             (x(row), float(row["median"]), float(row["least"]),
              float(row["most"])))
     for engine, points in engines.items():
-        points.sort()
-        at, median, least, most = zip(*points)
-        axes.errorbar(at, median,
-                      yerr=([m - l for m, l in zip(median, least)],
-                            [h - m for m, h in zip(median, most)]),
-                      label=engine, color=results.colour(engine), marker=".",
-                      linewidth=2 if engine == "planb" else 1)
+        points_with_bars(axes, points, label=engine, color=results.colour(engine),
+                         marker=".", linewidth=2 if engine == "planb" else 1)
     axes.set_title(title, fontsize=9)
     axes.set_ylabel(label, fontsize=8)
     axes.set_ylim(bottom=0)
@@ -91,18 +108,18 @@ def bars(axes, results, experiment, metric, title, label, log=False,
     axes.tick_params(axis="x", labelsize=7)
 
 
-def save(figure, path):
+def save(figure, path, dpi=80, colours=64):
     figure.tight_layout()
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=80)
+    figure.savefig(buffer, format="png", dpi=dpi)
     # A palette is enough for lines, and a third of the bytes.
-    Image.open(buffer).convert("RGB").quantize(64).save(path, optimize=True)
+    Image.open(buffer).convert("RGB").quantize(colours).save(path, optimize=True)
     plt.close(figure)
     print(path)
 
 
-def main():
-    results = Results(sys.argv[1])
+def draw_engines(directory):
+    results = Results(directory)
     figure, axes = plt.subplots(2, 2, figsize=(11, 8))
     rate = "million lookups a second"
     lines(axes[0][0], results, "tables", "rate_mps",
@@ -134,5 +151,44 @@ def main():
     save(figure, results.directory / "costs.png")
 
 
+def draw_throughput(paths):
+    sys.path.append(str(pathlib.Path(__file__).parent / "serving/rpc"))
+    import compare  # pylint: disable=import-outside-toplevel
+
+    rows = [row for path in paths for row in compare.read(path)]
+    forms, transports = (list(dict.fromkeys(row[key] for row in rows))
+                         for key in ("form", "transport"))
+    figure, axes = plt.subplots(len(forms), len(transports), squeeze=False,
+                                figsize=(5.2 * len(transports), 3.6 * len(forms)))
+    for ax, (form, transport) in zip(axes.flat, itertools.product(forms, transports)):
+        for kind, (label, looks) in KINDS.items():
+            rates = {}
+            for row in rows:
+                if (row["kind"], row["form"], row["transport"]) == (kind, form, transport):
+                    rates.setdefault(row["batch"], []).append(row[compare.RATE] / 1e6)
+            if rates:
+                points_with_bars(
+                    ax, [(batch, statistics.median(all_of), min(all_of), max(all_of))
+                         for batch, all_of in rates.items()],
+                    label=label, markersize=4, **looks)
+        ax.set_xscale("log", base=2)
+        ax.set_yscale("log")
+        ax.set_title(f"{transport}, {form} addresses")
+        ax.set_xlabel("addresses a batch")
+        ax.set_ylabel("million lookups a second")
+        ax.grid(alpha=0.3)
+    axes[0][0].legend(fontsize="x-small")
+    save(figure, pathlib.Path(paths[0]).parent / "throughput.png")
+
+
+def main(paths):
+    if not paths:
+        raise SystemExit(__doc__)
+    if pathlib.Path(paths[0]).is_dir():
+        draw_engines(paths[0])
+    else:
+        draw_throughput(paths)
+
+
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -220,7 +220,7 @@ NOT_RUN = {
     },
     "benchmarks/serving/rpc/README.md": {
         "bazel build": _MEASURES,
-        "benchmarks/serving/plot.py": "draws over results, by matplotlib",
+        "benchmarks/plot.py": "draws over results, by matplotlib",
     },
     "benchmarks/serving/visibility/README.md": {
         "bazel build": _MEASURES, "planb_server": _MEASURES, "for i in": _MEASURES},

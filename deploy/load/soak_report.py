@@ -130,7 +130,7 @@ def show(report):
 def plot(report, path):
     """Draws memory and lookups over time. Needs matplotlib."""
     here = os.path.dirname(os.path.abspath(__file__))
-    sys.path.append(os.path.join(here, "../../benchmarks/serving"))
+    sys.path.append(os.path.join(here, "../../benchmarks"))
     import plot as picture
 
     pyplot = picture.plt

@@ -285,10 +285,7 @@ def check(gate, folder, long=False):
         gate.step("benchmarks, optimized", "bazel", "build", *BAZEL, "--config=opt",
                   "//benchmarks/...")
         gate.step("emulated processors", "lpm/testing/emulate.sh")
-        ghz, server = "benchmarks/serving/ghz", f"{folder}/planb_server"
-        gate.step("ghz", f"{ghz}/smoke.sh", server)
-        gate.step("load by ghz", f"{ghz}/run.sh", server, tempfile.mkdtemp(dir=folder),
-                  "--short")
+        gate.step("ghz", "benchmarks/serving/ghz/smoke.sh", f"{folder}/planb_server")
 
 
 def main():

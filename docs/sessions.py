@@ -216,7 +216,6 @@ NOT_RUN = {
     "benchmarks/serving/ghz/README.md": {
         "bazel build": _LONG,
         "ghz --config": "needs ghz, whose build takes minutes; the script before calls it so",
-        "benchmarks/serving/ghz/run.sh": _LONG,
     },
     "benchmarks/serving/rpc/README.md": {
         "bazel build": _MEASURES,

@@ -7,13 +7,11 @@
     report.py summary FOLDER NAME...
 
 `keep` writes ghz's JSON report to STEM.json, without its list of every single
-call but with what it does not tell (batches a call, addresses a batch, the
-server's memory in KB), and STEM.html, drawn from the same: ghz itself writes
-one format a run, and two runs are not one. `summary` writes FOLDER/summary.md
-and prints it; exit code 1 if any call of any run did not end with OK.
+call but with what it does not tell: batches a call, addresses a batch, the
+server's memory in KB. `summary` writes FOLDER/summary.md and prints it; exit
+code 1 if any call of any run did not end with OK.
 """
 
-import html
 import json
 import os
 import sys
@@ -76,53 +74,6 @@ def is_fine(report):
     return report["count"] > 0 and set(statuses) == {"OK"}
 
 
-def page(report):
-    """A report as HTML that needs nothing from elsewhere."""
-    title = html.escape(report["options"]["name"])
-    rows = facts(report)
-    rows += [
-        (f"status {status}", f"{count:,}")
-        for status, count in report["statusCodeDistribution"].items()
-    ]
-    rows += [
-        (f"error: {error}", f"{count:,}")
-        for error, count in report["errorDistribution"].items()
-    ]
-    rows += [
-        (f"p{entry['percentage']} us", f"{entry['latency'] / 1e3:,.0f}")
-        for entry in report.get("latencyDistribution") or []
-    ]
-    table = "\n".join(
-        f"<tr><th>{html.escape(name)}</th><td>{value}</td></tr>"
-        for name, value in rows
-    )
-    most = max([bar["count"] for bar in report["histogram"] or []] or [1])
-    bars = "\n".join(
-        f"<tr><th>{1e6 * bar['mark']:,.0f}</th><td>{bar['count']:,}</td>"
-        f"<td><div style='width:{400 * bar['count'] / max(1, most):.0f}px'>"
-        "&nbsp;</div></td></tr>"
-        for bar in report["histogram"] or []
-    )
-    return f"""<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>
-body {{ font-family: sans-serif; margin: 2em }}
-th {{ text-align: left; font-weight: normal; padding-right: 2em }}
-td {{ text-align: right }}
-div {{ background: #2980b9 }}
-</style></head><body>
-<h1>{title}</h1>
-<p>{html.escape(report["options"]["call"])}, {html.escape(report["date"])}</p>
-<table>
-{table}
-</table>
-<h2>Calls by latency, up to so many us</h2>
-<table>
-{bars}
-</table>
-</body></html>
-"""
-
-
 def load(path):
     with open(path, encoding="utf-8") as file:
         return json.load(file)
@@ -144,8 +95,6 @@ def keep(report_path, config_path, messages_path, before, after, stem):
     with open(stem + ".json", "w", encoding="utf-8") as file:
         json.dump(report, file, indent=1)
         file.write("\n")
-    with open(stem + ".html", "w", encoding="utf-8") as file:
-        file.write(page(report))
 
 
 def summary(folder, names):

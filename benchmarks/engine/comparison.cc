@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
 #include "benchmarks/engine/inputs.h"
 #include "benchmarks/engine/machine.h"
@@ -204,26 +205,39 @@ class Report {
     where_ = absl::StrCat(table.name, ",", table.routes.size(), ",",
                           options_.next_hops, ",", trace, ",",
                           options_.addresses, ",", batch, ",", threads);
-    std::fprintf(out_,
-                 "\n%s: %zu routes, next hops %s; trace %s, batches of %zu\n",
-                 table.name.c_str(), table.routes.size(),
-                 options_.next_hops.c_str(), std::string(trace).c_str(), batch);
+    first_.clear();
+    absl::FPrintF(out_,
+                  "\n%s: %d routes, next hops %s; trace %s, batches of %d, %d "
+                  "threads\n%-39s %10s %22s %8s\n",
+                  table.name, table.routes.size(), options_.next_hops, trace,
+                  batch, threads, "engine", "median", "least ..      most",
+                  "first/");
   }
 
+  // Prints the median, the least and the most of the repeats, and how many
+  // times that the first engine's figure is (the median of the ratios within a
+  // repeat). `for_csv`: the file gets them as well.
   void Add(const Subject& subject, absl::string_view metric,
-           const std::vector<double>& values) {
+           const std::vector<double>& values, bool for_csv = true) {
+    const std::vector<double>& first =
+        first_.try_emplace(std::string(metric), values).first->second;
+    std::vector<double> ratios;
+    for (size_t i = 0; i < values.size() && i < first.size(); ++i) {
+      ratios.push_back(first[i] / values[i]);
+    }
     const auto [least, most] =
         std::minmax_element(values.begin(), values.end());
+    absl::FPrintF(out_, "%-22s %-16s %10.1f %10.1f ..%10.1f %7.2fx  %s\n",
+                  subject.engine->name, metric, Median(values), *least, *most,
+                  Median(ratios), subject.remark);
+    std::fflush(out_);
+    if (!for_csv) return;
     Line(subject, metric, absl::StrCat(Median(values), ",", *least, ",", *most),
          subject.remark);
   }
-  void Add(const Subject& subject, absl::string_view metric, double value) {
-    Add(subject, metric, std::vector<double>{value});
-  }
   // An engine without figures.
   void AddNone(const Subject& subject, const std::string& why) {
-    std::fprintf(out_, "%-22s %9s %s\n", subject.engine->name.c_str(), "-",
-                 why.c_str());
+    absl::FPrintF(out_, "%-22s - %s\n", subject.engine->name, why);
     Line(subject, "none", ",,", why);
   }
 
@@ -242,6 +256,7 @@ class Report {
   FILE* const out_;
   FILE* csv_ = nullptr;
   std::string where_;
+  std::map<std::string, std::vector<double>> first_;  // by metric, since Begin
 };
 
 double BytesPerRoute(const Table& table, const Subject& subject) {
@@ -252,26 +267,19 @@ double BytesPerRoute(const Table& table, const Subject& subject) {
 void ReportRates(const Table& table, absl::Span<const Subject* const> subjects,
                  const std::vector<std::vector<Sample>>& samples,
                  Report& report) {
-  std::fprintf(report.out(), "%-22s %9s %19s %7s %8s %9s %9s\n", "engine",
-               "M/s", "least .. most", "first/", "cycles", "B/route",
-               "build ms");
   for (size_t s = 0; s < subjects.size(); ++s) {
     const Subject& subject = *subjects[s];
-    std::vector<double> rates, ratios, cycles;
-    for (size_t i = 0; i < samples[s].size(); ++i) {
-      rates.push_back(1e3 / samples[s][i].nanoseconds);
-      ratios.push_back(samples[s][i].nanoseconds / samples[0][i].nanoseconds);
-      cycles.push_back(samples[s][i].cycles);
+    std::vector<double> rates, cycles;
+    for (const Sample& sample : samples[s]) {
+      rates.push_back(1e3 / sample.nanoseconds);
+      cycles.push_back(sample.cycles);
     }
-    const auto [least, most] = std::minmax_element(rates.begin(), rates.end());
-    std::fprintf(report.out(),
-                 "%-22s %9.1f %8.1f ..%8.1f  %6.2fx %8.1f %9.1f %9.2f  %s\n",
-                 subject.engine->name.c_str(), Median(rates), *least, *most,
-                 Median(ratios), Median(cycles), BytesPerRoute(table, subject),
-                 subject.build_milliseconds, subject.remark.c_str());
     report.Add(subject, "rate_mps", rates);
+    report.Add(subject, "cycles", cycles, false);
+    report.Add(subject, "bytes_per_route", {BytesPerRoute(table, subject)},
+               false);
+    report.Add(subject, "build_ms", {subject.build_milliseconds}, false);
   }
-  std::fflush(report.out());
 }
 
 // The rate of `threads` threads together, in million lookups a second.
@@ -335,9 +343,6 @@ void ReportThreads(const Table& table, TraceKind kind,
       }
     }
     for (size_t s = 0; s < subjects.size(); ++s) {
-      std::fprintf(report.out(), "%-22s %zu threads %9.1f M/s\n",
-                   subjects[s]->engine->name.c_str(), threads,
-                   Median(rates[s]));
       report.Add(*subjects[s], "rate_mps", rates[s]);
     }
   }
@@ -388,37 +393,23 @@ void ReportSingle(absl::Span<const Subject* const> subjects, const Trace& trace,
       alone[s].push_back(Alone(*subjects[s]->baseline, trace));
     }
   }
-  std::fprintf(report.out(), "%-22s %12s %10s %10s %10s\n", "engine, ns",
-               "dependent", "alone p50", "p99", "p99.9");
   for (size_t s = 0; s < subjects.size(); ++s) {
-    const auto part = [&](double Percentiles::*member) {
-      std::vector<double> values;
-      for (const Percentiles& each : alone[s]) values.push_back(each.*member);
-      return values;
-    };
-    std::fprintf(report.out(), "%-22s %12.1f %10.1f %10.1f %10.1f\n",
-                 subjects[s]->engine->name.c_str(), Median(dependent[s]),
-                 Median(part(&Percentiles::median)),
-                 Median(part(&Percentiles::p99)),
-                 Median(part(&Percentiles::p999)));
+    std::vector<double> medians, p99s;
+    for (const Percentiles& each : alone[s]) {
+      medians.push_back(each.median);
+      p99s.push_back(each.p99);
+    }
     report.Add(*subjects[s], "dependent_ns", dependent[s]);
-    report.Add(*subjects[s], "alone_p50_ns", part(&Percentiles::median));
-    report.Add(*subjects[s], "alone_p99_ns", part(&Percentiles::p99));
-    report.Add(*subjects[s], "alone_p999_ns", part(&Percentiles::p999));
+    report.Add(*subjects[s], "alone_p50_ns", medians);
+    report.Add(*subjects[s], "alone_p99_ns", p99s);
   }
 }
 
 void ReportMemory(const Table& table, absl::Span<const Subject* const> subjects,
                   Report& report) {
-  std::fprintf(report.out(), "%-22s %10s %9s %12s\n", "engine", "MB", "B/route",
-               "build ms");
   for (const Subject* const subject : subjects) {
-    std::fprintf(report.out(), "%-22s %10.2f %9.1f %12.2f\n",
-                 subject->engine->name.c_str(),
-                 static_cast<double>(subject->baseline->bytes()) / 1e6,
-                 BytesPerRoute(table, *subject), subject->build_milliseconds);
-    report.Add(*subject, "bytes_per_route", BytesPerRoute(table, *subject));
-    report.Add(*subject, "build_ms", subject->build_milliseconds);
+    report.Add(*subject, "bytes_per_route", {BytesPerRoute(table, *subject)});
+    report.Add(*subject, "build_ms", {subject->build_milliseconds});
   }
 }
 
@@ -443,26 +434,21 @@ absl::Status ReportUpdates(const Table& table,
   if (!churn.ok()) return churn.status();
   RouteSet routes(table.family, table.routes);
   const std::vector<Route> changes = ThereAndBack(routes.Share(), *churn);
-  for (const size_t size : {size_t{1}, size_t{100}}) {
-    std::fprintf(report.out(), "%zu changes, us: %-10s %10s %10s %10s\n", size,
-                 "engine", "p50", "p99", "most");
-    for (const Subject* const subject : subjects) {
-      Percentiles times;
-      if (subject->engine->updatable) {
-        const auto baseline = subject->engine->updatable(
-            table.family, UpTo(subject->engine->max_length, table.routes));
-        times = UpdateTimes(*baseline, changes, size);
-      } else {
-        times.median = times.p99 = times.max =
-            subject->build_milliseconds * 1e3;
-      }
-      std::fprintf(report.out(), "%-32s %10.1f %10.1f %10.1f %s\n",
-                   subject->engine->name.c_str(), times.median, times.p99,
-                   times.max, subject->engine->updatable ? "" : "(built anew)");
+  for (const Subject* const subject : subjects) {
+    const Engine& engine = *subject->engine;
+    if (!engine.updatable) {  // a change is a build
+      report.Add(*subject, "update1_p50_us",
+                 {subject->build_milliseconds * 1e3});
+      continue;
+    }
+    const auto baseline =
+        engine.updatable(table.family, UpTo(engine.max_length, table.routes));
+    for (const size_t size : {size_t{1}, size_t{100}}) {
+      const Percentiles times = UpdateTimes(*baseline, changes, size);
       const std::string name = absl::StrCat("update", size);
-      report.Add(*subject, absl::StrCat(name, "_p50_us"), times.median);
-      report.Add(*subject, absl::StrCat(name, "_p99_us"), times.p99);
-      report.Add(*subject, absl::StrCat(name, "_max_us"), times.max);
+      report.Add(*subject, absl::StrCat(name, "_p50_us"), {times.median});
+      report.Add(*subject, absl::StrCat(name, "_p99_us"), {times.p99});
+      report.Add(*subject, absl::StrCat(name, "_max_us"), {times.max});
     }
   }
   return absl::OkStatus();

@@ -134,7 +134,7 @@ struct ComparisonOptions {
     // Bytes of the structure, and time of a build.
     kMemory,
     // The time of changes of the table one at a time and a hundred together
-    // (percentiles). An engine without updates is built anew.
+    // (percentiles). Where an engine has no updates, a change is a build.
     kUpdates,
   };
   What what = What::kRate;
@@ -142,13 +142,14 @@ struct ComparisonOptions {
   std::string csv;
 };
 
-// Runs the comparison. Writes an aligned table to `out`. A row has the median
-// rate in million lookups a second, the least and most of the repeats, how many
-// times the rate of this engine the first one measured has (median of the
-// ratios within one repeat), cycles a lookup, bytes a route, and the median
-// time of a warm build. An engine that cannot hold the table, or only without
-// more than a thousandth of its routes, "refuses", with the reason. A trace
-// that cannot be made of a table is left out, with the reason.
+// Runs the comparison. Writes an aligned table to `out`, a line for each figure
+// of an engine: the median, the least and most of the repeats, and the first
+// engine's figure divided by this one's (median of the ratios within one
+// repeat). Rates come with cycles a lookup, bytes a route, and the median time
+// of a warm build. An engine that cannot hold the table, or only without more
+// than a thousandth of its routes, "refuses", with the reason. A trace that
+// cannot be made of a table is left out, with the reason.
+//
 // Errors: DATA_LOSS, after everything else was measured, if an engine answered
 // wrongly (its rows say WRONG and how); INVALID_ARGUMENT and the like for
 // tables, before anything of them is measured.

@@ -22,14 +22,12 @@ ABSL_FLAG(
     std::vector<std::string>, tables,
     std::vector<std::string>({"20000", "100000", "real", "500000", "1000000"}),
     "real, ipv4, a number of made-up IPv6 routes, YEAR:N, ipv4:N, deep:N, "
-    "one48:N, hosts64, hosts48, hosts-spread, or a route file; with "
-    "+long5, +long50, +max64, +one-hop, +alternate, ... after it");
+    "one48:N, hosts64, hosts48, or a route file; with +long5 or +long50 after "
+    "it");
 ABSL_FLAG(std::vector<std::string>, engines,
           std::vector<std::string>({"planb", "paper", "reference:drop"}),
-          "planb[:KERNEL][:lengths], "
-          "paper[:KERNEL][:8|16|32][:distinct|merged], "
-          "reference[:drop][:scalar], dir24[:scalar], dpdk[:scalar]; ratios "
-          "are to the first");
+          "with their options, as ../README.md has them; ratios are to the "
+          "first");
 ABSL_FLAG(std::vector<std::string>, traces,
           std::vector<std::string>({"match", "uniform", "zipf"}),
           "match, uniform, zipf, long, repeat");

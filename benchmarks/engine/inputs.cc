@@ -30,6 +30,12 @@ constexpr uint32_t kHostNextHops = 64;
 // Routes under construction: sorted and distinct all the while.
 using RouteMap = absl::btree_map<Prefix, NextHopId>;
 
+std::vector<Route> ToVector(const RouteMap& map) {
+  std::vector<Route> routes;
+  for (const auto& [prefix, hop] : map) routes.push_back({prefix, hop});
+  return routes;
+}
+
 std::string DataFile(absl::string_view name) {
   const char* const directory = std::getenv("PLANB_DATA_DIR");
   return absl::StrCat(directory == nullptr ? "../shared/data" : directory, "/",
@@ -53,14 +59,6 @@ absl::StatusOr<Table> ReadTable(const std::string& path) {
   return table;
 }
 
-// The prefix that the hosts of that name share, or an error.
-absl::StatusOr<Prefix> HostsPrefix(absl::string_view name) {
-  if (name == "hosts64") return Prefix::Parse("2001:db8:0:1::/64");
-  if (name == "hosts48") return Prefix::Parse("2001:db8:1::/48");
-  if (name == "hosts-spread") return Prefix::Parse("2000::/3");
-  return absl::InvalidArgumentError(absl::StrCat("no table \"", name, "\""));
-}
-
 Prefix RandomPrefix(const Prefix& in, int length, Random& random) {
   const absl::uint128 host = in.last() - in.first();
   return Prefix::Truncate(
@@ -68,14 +66,16 @@ Prefix RandomPrefix(const Prefix& in, int length, Random& random) {
       length);
 }
 
-void AddHosts(const Prefix& in, RouteMap& routes) {
+// /128s in `in`.
+std::vector<Route> Hosts(const Prefix& in) {
   Random random(1);
-  const size_t goal = routes.size() + kHosts;
-  while (routes.size() < goal) {
+  RouteMap routes;
+  while (routes.size() < kHosts) {
     const Prefix host = RandomPrefix(in, 128, random);
     routes.emplace(host,
                    static_cast<NextHopId>(1 + random.Below(kHostNextHops)));
   }
+  return ToVector(routes);
 }
 
 // Each route has `percent` chances of a hundred to be replaced. The new one is
@@ -107,32 +107,17 @@ absl::Status ReplaceByLong(uint64_t percent, RouteMap& routes) {
 }
 
 absl::Status Modify(absl::string_view how, Table& table) {
-  if (how == "one-hop" || how == "alternate") {
-    for (size_t i = 0; i < table.routes.size(); ++i) {
-      table.routes[i].next_hop =
-          how == "one-hop" ? 1 : static_cast<NextHopId>(1 + i % 64);
-    }
-    return absl::OkStatus();
+  if (how != "long5" && how != "long50") {
+    return absl::InvalidArgumentError(absl::StrCat("there is no +", how));
   }
   if (table.family != Family::kIpv6) {
     return absl::InvalidArgumentError(absl::StrCat("+", how, " is for IPv6"));
   }
   RouteMap routes;
   for (const Route& r : table.routes) routes.emplace(r.prefix, r.next_hop);
-  if (how == "max64") {
-    absl::erase_if(routes,
-                   [](const auto& route) { return route.first.length() > 64; });
-  } else if (how == "long5" || how == "long50") {
-    absl::Status status = ReplaceByLong(how == "long5" ? 5 : 50, routes);
-    if (!status.ok()) return status;
-  } else {
-    const auto hosts = HostsPrefix(how);
-    if (!hosts.ok()) return hosts.status();
-    AddHosts(*hosts, routes);
-  }
-  table.routes.clear();
-  for (const auto& [prefix, hop] : routes)
-    table.routes.push_back({prefix, hop});
+  absl::Status status = ReplaceByLong(how == "long5" ? 5 : 50, routes);
+  if (!status.ok()) return status;
+  table.routes = ToVector(routes);
   return absl::OkStatus();
 }
 
@@ -148,9 +133,7 @@ std::vector<Route> DeepRoutes(size_t count) {
                      static_cast<NextHopId>(1 + length % 64));
     }
   }
-  std::vector<Route> made;
-  for (const auto& [prefix, hop] : routes) made.push_back({prefix, hop});
-  return made;
+  return ToVector(routes);
 }
 
 // The first /64s of one /48, a third of them left out, so that not all merges.
@@ -171,6 +154,11 @@ absl::StatusOr<Table> MakeBase(absl::string_view name) {
   if (name == "real") return ReadTable(DataFile("rv6_20260730.txt"));
   if (name == "ipv4") return ReadTable(DataFile("rv4_20260730.txt.gz"));
   Table table;
+  if (name == "hosts64" || name == "hosts48") {
+    table.routes = Hosts(*Prefix::Parse(name == "hosts64" ? "2001:db8:0:1::/64"
+                                                          : "2001:db8:1::/48"));
+    return table;
+  }
   const std::vector<absl::string_view> parts = absl::StrSplit(name, ':');
   const absl::string_view kind = parts.size() == 2 ? parts[0] : "";
   size_t count;
@@ -193,9 +181,7 @@ absl::StatusOr<Table> MakeBase(absl::string_view name) {
   if (absl::StrContains(name, '/') || absl::StrContains(name, '.')) {
     return ReadTable(std::string(name));
   }
-  const absl::Status status = Modify(name, table);
-  if (!status.ok()) return status;
-  return table;
+  return absl::InvalidArgumentError(absl::StrCat("no table \"", name, "\""));
 }
 
 }  // namespace

@@ -33,18 +33,13 @@ namespace planb {
 //   one48:60000   so many /64s of one /48, at most 65,536
 //   hosts64       100,000 /128s in one /64
 //   hosts48       100,000 /128s in one /48
-//   hosts-spread  100,000 /128s all over 2000::/3
 //   a/path        the IPv6 routes of a file, or its IPv4 routes if it has no
 //                 others
 //
-// and what is done to it, after a plus sign, in order: "real+long5".
+// and after a plus sign, as in "real+long5":
 //
 //   +long5, +long50  5% or 50% of the routes are replaced by longer ones of
 //                    65..128 bits, each in a route that stays
-//   +max64           routes longer than /64 are left out
-//   +hosts64, +hosts48, +hosts-spread  those hosts in addition
-//   +one-hop         all routes have one next hop: all merges
-//   +alternate       neighbours never share a next hop: nothing merges
 
 struct Table {
   std::string name;

@@ -62,8 +62,7 @@ TEST(Tables, LongRoutesReplaceOthers) {
 
 TEST(Tables, Hosts) {
   for (const auto& [name, in] : {std::pair("hosts64", "2001:db8:0:1::/64"),
-                                 std::pair("hosts48", "2001:db8:1::/48"),
-                                 std::pair("hosts-spread", "2000::/3")}) {
+                                 std::pair("hosts48", "2001:db8:1::/48")}) {
     const auto table = MakeTable(name);
     ASSERT_TRUE(table.ok()) << table.status();
     EXPECT_EQ(table->routes.size(), 100'000U);
@@ -73,15 +72,6 @@ TEST(Tables, Hosts) {
       ASSERT_TRUE(Prefix::Parse(in)->Covers(route.prefix));
     }
   }
-  const auto both = MakeTable("20000+hosts64");
-  EXPECT_EQ(both->routes.size(), 120'000U);
-}
-
-TEST(Tables, Max64) {
-  const auto table = MakeTable("20000+long5+max64");
-  ASSERT_TRUE(table.ok()) << table.status();
-  EXPECT_EQ(LongOnes(table->routes), 0U);
-  EXPECT_NEAR(static_cast<double>(table->routes.size()), 19'000, 200);
 }
 
 TEST(Tables, FromFile) {
@@ -126,13 +116,6 @@ TEST(Tables, Adversarial) {
   for (const Route& route : site->routes) {
     ASSERT_EQ(route.prefix.length(), 64);
     ASSERT_TRUE(Prefix::Parse("2001:db8:1::/48")->Covers(route.prefix));
-  }
-  const auto one = MakeTable("2019:5000+one-hop");
-  const auto alternate = MakeTable("ipv4:5000+alternate");
-  ASSERT_TRUE(one.ok() && alternate.ok());
-  for (size_t i = 1; i < 5000; ++i) {
-    EXPECT_EQ(one->routes[i].next_hop, one->routes[0].next_hop);
-    EXPECT_NE(alternate->routes[i].next_hop, alternate->routes[i - 1].next_hop);
   }
 }
 

@@ -74,13 +74,13 @@ def experiments(full, engines):
     if full:
         sizes = ["20000", "50000", "100000", "250000", "500000", "1000000",
                  "2000000", "4000000"]
-        repeats, traces = 9, "match,uniform,zipf,repeat"
+        repeats, traces_v4 = 9, "match,uniform,zipf,repeat"
     else:
         sizes = ["20000", "1000000"]
         years = years[:1] + years[-1:]
-        repeats, traces = 3, "match,uniform"
-    hard = ["deep:100000", "one48:60000", "100000+alternate", "100000+one-hop",
-            "100000+long5", "100000+long50", "hosts64", "hosts48"]
+        repeats, traces_v4 = 3, "match,uniform"
+    hard = ["deep:100000", "one48:60000", "100000+long5", "100000+long50", "hosts64",
+            "hosts48"]
     run = []
 
     def add(name, tables, which, **flags):
@@ -89,16 +89,16 @@ def experiments(full, engines):
 
     # Figures 8 and 9 of the paper: tables by year, and the real one.
     add("tables", main + years, best, traces="match")
-    add("traces", main, v6, traces=traces)
+    add("traces", main, v6, traces="match,uniform")
     add("resident", main, best, traces="match", addresses=4096)
     add("size", sizes, large, traces="match")
     add("hard", hard if full else hard[:4], large, traces="match")
-    add("ipv4", ["ipv4"] if has_v4 else ["ipv4:1000000"], v4, traces=traces)
+    add("ipv4", ["ipv4"] if has_v4 else ["ipv4:1000000"], v4, traces=traces_v4)
     add("cores", main, best, traces="match", what="threads")
-    add("memory", main + sizes, large, traces="match", what="memory")
+    add("memory", main + ["1000000"], large, traces="match", what="memory")
     add("updates", main, best, traces="match", what="updates", repeats=1)
     add("single", main, best, traces="match", what="single")
-    add("batches", main, best, traces="match", batches="1,16,128,1024,65536")
+    add("batches", main, ["planb"], traces="match", batches="1,16,128,1024,65536")
     add("ablation", main, [e for e in ABLATION if e.split(":")[0] in engines],
         traces="match")
     if (HERE / "rivals/bart/bart").exists():
@@ -163,16 +163,22 @@ def rows(path):
         return list(csv.DictReader(file))
 
 
+# The digest: experiment, metric, name of the column.
+DIGEST = [("traces", "rate_mps", "{trace} M/s"),
+          ("resident", "rate_mps", "resident M/s"),
+          ("cores", "rate_mps", "{threads} cores M/s"),
+          ("bart", "rate_mps", "match M/s"),
+          ("memory", "bytes_per_route", "B/route"),
+          ("memory", "build_ms", "build ms"),
+          ("updates", "update1_p50_us", "change us"),
+          ("single", "dependent_ns", "one, ns"),
+          ("single", "alone_p99_ns", "one p99, ns")]
+
+
 def digest(out):
-    """Rates against the first engine, and what they cost, as Markdown."""
+    """Rates and what they cost, of the first table of each experiment, as Markdown."""
     table = {}
-    for name, metric in (("tables", "rate_mps"), ("traces", "rate_mps"),
-                         ("resident", "rate_mps"), ("cores", "rate_mps"),
-                         ("bart", "rate_mps"),
-                         ("memory", "bytes_per_route"), ("memory", "build_ms"),
-                         ("updates", "update1_p50_us"),
-                         ("single", "dependent_ns"),
-                         ("single", "alone_p99_ns")):
+    for name, metric, column in DIGEST:
         path = out / f"{name}.csv"
         if not path.exists():
             continue
@@ -181,26 +187,8 @@ def digest(out):
             first = first or row["table"]
             if row["table"] != first or row["metric"] != metric:
                 continue
-            if row["trace"] not in ("match", "uniform"):
-                continue
-            column = f"{name} {metric}"
-            if name == "traces":
-                column = f"{row['trace']} M/s"
-            elif name == "tables":
-                continue
-            elif name == "cores":
-                column = f"{row['threads']} cores M/s"
-            elif name == "bart":
-                column = "match M/s"
-            elif name == "resident":
-                column = "resident M/s"
-            else:
-                column = {"bytes_per_route": "B/route", "build_ms": "build ms",
-                          "update1_p50_us": "change us",
-                          "dependent_ns": "one, ns",
-                          "alone_p99_ns": "one p99, ns"}[metric]
             value = float(row["median"])
-            table.setdefault(row["engine"], {})[column] = (
+            table.setdefault(row["engine"], {})[column.format(**row)] = (
                 f"{value:.1f}" if value < 100 else f"{value:.0f}")
     columns = []
     for figures in table.values():

@@ -18,7 +18,8 @@
 namespace planb {
 
 // A fixed number of T, all bytes zero at first, aligned to a huge page and
-// advised MADV_HUGEPAGE. The kernel may not follow. Thread-compatible.
+// advised MADV_HUGEPAGE. The kernel may not follow. A read of a vector that
+// begins inside stays within mapped memory. Thread-compatible.
 template <typename T>
 class HugeArray {
   static_assert(std::is_trivially_copyable_v<T>);

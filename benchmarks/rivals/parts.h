@@ -172,10 +172,11 @@ inline absl::Status CheckNextHops(absl::Span<const Route> routes) {
 class NextHopNumbers {
  public:
   uint32_t NumberOf(NextHopId next_hop) {
+    if (next_hop == next_hops_[last_]) return last_;  // mostly so
     const auto [it, fresh] = numbers_.try_emplace(
         next_hop, static_cast<uint32_t>(next_hops_.size()));
     if (fresh) next_hops_.push_back(next_hop);
-    return it->second;
+    return last_ = it->second;
   }
   size_t size() const { return next_hops_.size(); }
   // The next hops by number.
@@ -184,6 +185,7 @@ class NextHopNumbers {
  private:
   absl::flat_hash_map<NextHopId, uint32_t> numbers_ = {{kNoRoute, 0}};
   std::vector<NextHopId> next_hops_ = {kNoRoute};
+  uint32_t last_ = 0;  // the number asked for last
 };
 
 // Copies the values to an array of at least one, for searches that read a first

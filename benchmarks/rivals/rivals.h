@@ -70,8 +70,7 @@ enum class Turns {
 // memory access for nearly every address, in 32 MB or more.
 //
 // Entries are indexes into the distinct next hops, of 16 bits where that is
-// enough (2^15 next hops and 2^15 blocks), else of 32.
-// O(2^24 times the depth of nests), for a route is written over what covers it.
+// enough (2^15 next hops and 2^15 blocks), else of 32. O(2^24 + 256 * blocks).
 // Errors: UNIMPLEMENTED for IPv6; RESOURCE_EXHAUSTED for 2^23 blocks.
 absl::StatusOr<std::unique_ptr<const Baseline>> BuildDir24(
     Family family, absl::Span<const Route> routes,

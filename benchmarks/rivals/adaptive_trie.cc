@@ -197,12 +197,11 @@ class Shape {
   std::vector<Depth> depths_;  // the last has no nodes
 };
 
-class AdaptiveTrie : public Baseline {
+class AdaptiveTrie : public InTurns<View> {
  public:
   AdaptiveTrie(Family family, const paper::Stages& stages, const Shape& shape,
                size_t entries, Turns turns)
-      : family_(family),
-        turns_(turns),
+      : InTurns(family, turns),
         entries_(std::max<size_t>(entries, 1)),
         lower_(stages.second) {
     NextHopNumbers numbers;
@@ -233,23 +232,15 @@ class AdaptiveTrie : public Baseline {
     view_.lower = &lower_;
   }
 
-  void Lookup(const void* addresses, size_t count,
-              void* next_hops) const override {
-    LookupInTurns(turns_, family_, view_, addresses, count, next_hops);
-  }
-
   size_t bytes() const override {
     return sizeof(*this) + entries_.bytes() + values_.size() * 4 +
            lower_.bytes();
   }
 
  private:
-  const Family family_;
-  const Turns turns_;
   HugeArray<uint32_t> entries_;
   std::vector<uint32_t> values_;  // by number
   const LowerHalves lower_;
-  View view_ = {};
 };
 
 }  // namespace

@@ -155,22 +155,17 @@ Grown Grow(absl::Span<const paper::Interval> intervals, bool compress) {
 }
 
 template <typename Leaf, bool kCompressed>
-class CpTrie : public Baseline {
+class CpTrie : public InTurns<View<Leaf, kCompressed>> {
  public:
   CpTrie(Family family, const Grown& grown, Turns turns)
-      : family_(family),
-        turns_(turns),
+      : InTurns<View<Leaf, kCompressed>>(family, turns),
         leaves_(Copied<Leaf>(grown.leaves)),
         bitmaps_{Copied<Element>(grown.bitmaps[0]),
                  Copied<Element>(grown.bitmaps[1])},
-        next_hops_(grown.numbers.next_hops()),
-        view_{{bitmaps_[0].data(), bitmaps_[1].data()},
-              leaves_.data(),
-              next_hops_.data()} {}
-
-  void Lookup(const void* addresses, size_t count,
-              void* next_hops) const override {
-    LookupInTurns(turns_, family_, view_, addresses, count, next_hops);
+        next_hops_(grown.numbers.next_hops()) {
+    this->view_ = {{bitmaps_[0].data(), bitmaps_[1].data()},
+                   leaves_.data(),
+                   next_hops_.data()};
   }
 
   size_t bytes() const override {
@@ -179,12 +174,9 @@ class CpTrie : public Baseline {
   }
 
  private:
-  const Family family_;
-  const Turns turns_;
   const HugeArray<Leaf> leaves_;
   const HugeArray<Element> bitmaps_[2];
   const std::vector<NextHopId> next_hops_;
-  const View<Leaf, kCompressed> view_;
 };
 
 }  // namespace

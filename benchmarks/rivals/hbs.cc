@@ -296,10 +296,10 @@ class Builder {
   ByLength entries_;
 };
 
-class Hbs : public Baseline {
+class Hbs : public InTurns<View> {
  public:
   Hbs(Family family, absl::Span<const Route> routes, Turns turns)
-      : family_(family), turns_(turns) {
+      : InTurns(family, turns) {
     Builder builder(routes);
     const std::vector<First> firsts = builder.Build();
     firsts_ = HugeArray<First>(firsts.size());
@@ -307,11 +307,6 @@ class Hbs : public Baseline {
     Lay(builder.entries());
     view_ = {firsts_.data(), lengths_.data(), short_keys_.data(),
              long_keys_.data()};
-  }
-
-  void Lookup(const void* addresses, size_t count,
-              void* next_hops) const override {
-    LookupInTurns(turns_, family_, view_, addresses, count, next_hops);
   }
 
   size_t bytes() const override {
@@ -366,13 +361,10 @@ class Hbs : public Baseline {
     bucket->used = static_cast<uint8_t>(bucket->used << 1 | 1);
   }
 
-  const Family family_;
-  const Turns turns_;
   std::array<Length, 129> lengths_ = {};
   HugeArray<First> firsts_;
   HugeArray<Bucket<1>> short_keys_;
   HugeArray<Bucket<2>> long_keys_;
-  View view_ = {};
 };
 
 }  // namespace

@@ -173,11 +173,11 @@ class Tries {
 };
 
 template <uint32_t kKeyBits, uint32_t kOrder>
-class MihtEngine : public Baseline {
+class MihtEngine : public InTurns<Miht<kKeyBits, kOrder>> {
  public:
   MihtEngine(Family family, absl::Span<const Route> routes,
              const paper::Stages& stages, Turns turns)
-      : family_(family), turns_(turns), lower_(stages.second) {
+      : InTurns<Miht<kKeyBits, kOrder>>(family, turns), lower_(stages.second) {
     Tries tries;
     std::vector<Part> shorter;
     std::vector<uint32_t> keys;
@@ -210,11 +210,6 @@ class MihtEngine : public Baseline {
               suffixes_.begin());
     view_.suffixes = suffixes_.data();
     view_.lower = &lower_;
-  }
-
-  void Lookup(const void* addresses, size_t count,
-              void* next_hops) const override {
-    LookupInTurns(turns_, family_, view_, addresses, count, next_hops);
   }
 
   size_t bytes() const override {
@@ -260,13 +255,11 @@ class MihtEngine : public Baseline {
     view_.roots = roots_.data();
   }
 
-  const Family family_;
-  const Turns turns_;
   HugeArray<uint32_t> keys_;
   HugeArray<uint32_t> roots_;
   HugeArray<Suffix> suffixes_;
   const LowerHalves lower_;
-  Miht<kKeyBits, kOrder> view_ = {};
+  using InTurns<Miht<kKeyBits, kOrder>>::view_;
 };
 
 }  // namespace

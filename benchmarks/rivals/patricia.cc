@@ -120,20 +120,15 @@ struct View {
 
 // Nodes lie in the order of a walk, so that a left child is behind its parent,
 // in the same cache line half of the time.
-class Patricia : public Baseline {
+class Patricia : public InTurns<View> {
  public:
   Patricia(Family family, absl::Span<const Route> routes, Turns turns)
-      : family_(family), turns_(turns) {
+      : InTurns(family, turns) {
     const std::vector<Node> grown = Grow(routes);
     nodes_ = HugeArray<Node>(grown.size());
     uint32_t size = 0;
     Copy(grown, 0, size);
-  }
-
-  void Lookup(const void* addresses, size_t count,
-              void* next_hops) const override {
-    LookupInTurns(turns_, family_, View{nodes_.data()}, addresses, count,
-                  next_hops);
+    view_ = {nodes_.data()};
   }
 
   size_t bytes() const override { return sizeof(*this) + nodes_.bytes(); }
@@ -149,8 +144,6 @@ class Patricia : public Baseline {
     return to;
   }
 
-  const Family family_;
-  const Turns turns_;
   HugeArray<Node> nodes_;
 };
 

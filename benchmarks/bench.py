@@ -40,7 +40,6 @@ V6 = {
     "poptrie": ["poptrie", "poptrie:single"],
     "hbs": ["hbs", "hbs:single"],
     "rangetree": ["rangetree:implicit", "rangetree"],
-    "bloom": ["bloom", "bloom:naive"],
 }
 V4 = {"cp-trie": ["cp-trie:compressed"]}
 ONLY_V4 = {"dir24", "sail"}

@@ -2,35 +2,7 @@
 
 // Compares engines on tables, traces and batch sizes. All answers are checked
 // first. Then the engines are timed in turns, so that a disturbance of the
-// machine affects all of them. The engines by name:
-//
-//   planb[:KERNEL]      the engine under lpm/ (avx512, avx2, scalar; the best)
-//   planb[:KERNEL]:lengths  the same, with prefix lengths beside next hops
-//   paper[:OPTION...]   the PlanB paper's: avx512, avx2, scalar; distinct (one
-//                       entry an address), merged; rungs of its ablation, one
-//                       address at a time: branchfree, autovector, unbatched
-//   upper               std::upper_bound over the paper's intervals
-//   patricia[:single]   a path-compressed binary trie; single is one address at
-//                       a time
-//   poptrie[:OPTION...] Poptrie: single; plain (no route aggregation); s16 (16
-//                       bits of direct pointing instead of 18)
-//   hbs[:single]        binary search on prefix lengths
-//   cp-trie[:OPTION...] CP-Trie: single; compressed (leaves as in Poptrie)
-//   sail                SAIL_L, IPv4 only
-//   rangetree[:OPTION...]  range trees over balanced disjoint partitions: pN
-//                       (by N bits), initial (not aggregated), implicit, single
-//   bloom[:OPTION...]   Bloom filters and hash tables: naive, N (at most so
-//                       many filters), fN (N% false positives); scalar
-//   learned[:OPTION...]  the learned FIB: N (the error of lines), mN (models by
-//                       N first bits), scalar
-//   miht[:single]       B+-tree of first bits, priority tries of the rest
-//   neurotrie[:OPTION...]  a trie with the best stride for each node: single, N
-//                       (entries an interval)
-//   reference[:scalar]  planb-lpm's algorithm; it refuses routes longer than
-//   reference:drop      /64, or leaves them out and is checked without them
-//   dir24[:scalar]      DIR-24-8, IPv4 only
-//   dpdk[:scalar]       rte_fib6, IPv6 only, where it is linked in
-//   dpdk-lpm6           rte_lpm6, likewise
+// machine affects all of them. ../README.md has the engines by name.
 
 #ifndef PLANB_BENCHMARKS_ENGINE_COMPARISON_H_
 #define PLANB_BENCHMARKS_ENGINE_COMPARISON_H_

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "benchmarks/engine/comparison.h"
@@ -184,14 +183,12 @@ absl::StatusOr<Engine> MakeTurns(const Options& options) {
   });
 }
 
-absl::StatusOr<Engine> MakePoptrie(const Options& options) {
-  return Make(BuildPoptrie, options, [](const auto& option, auto& chosen) {
+absl::StatusOr<Engine> MakeRangeTree(const Options& options) {
+  return Make(BuildRangeTree, options, [](const auto& option, auto& chosen) {
     if (option == "single") {
       chosen.turns = Turns::kSingle;
-    } else if (option == "plain") {
-      chosen.aggregate = false;
-    } else if (option == "s16") {
-      chosen.direct_bits = 16;
+    } else if (option == "implicit") {
+      chosen.implicit = true;
     } else {
       return false;
     }
@@ -199,58 +196,24 @@ absl::StatusOr<Engine> MakePoptrie(const Options& options) {
   });
 }
 
-absl::StatusOr<Engine> MakeRangeTree(const Options& options) {
-  return Make(BuildRangeTree, options, [](const auto& option, auto& chosen) {
-    if (option == "single") {
-      chosen.turns = Turns::kSingle;
-    } else if (option == "implicit") {
-      chosen.implicit = true;
-    } else if (option == "initial") {
-      chosen.aggregate = false;
-    } else {
-      return option[0] == 'p' &&
-             absl::SimpleAtoi(option.substr(1), &chosen.bits);
-    }
-    return true;
-  });
-}
-
 absl::StatusOr<Engine> MakeBloom(const Options& options) {
   return Make(BuildBloom, options, [](const auto& option, auto& chosen) {
-    int percent = 0;
-    if (option == "naive") {
-      chosen.naive = true;
-    } else if (option == "scalar") {
-      chosen.kernel = RivalKernel::kScalar;
-    } else if (option[0] == 'f' &&
-               absl::SimpleAtoi(option.substr(1), &percent)) {
-      chosen.false_positives = percent / 100.0;
-    } else {
-      return absl::SimpleAtoi(option, &chosen.levels);
-    }
-    return true;
+    chosen.kernel = RivalKernel::kScalar;
+    return option == "scalar";
   });
 }
 
 absl::StatusOr<Engine> MakeLearned(const Options& options) {
   return Make(BuildLearned, options, [](const auto& option, auto& chosen) {
-    if (option == "scalar") {
-      chosen.kernel = RivalKernel::kScalar;
-      return true;
-    }
-    return (option[0] == 'm' &&
-            absl::SimpleAtoi(option.substr(1), &chosen.bits)) ||
-           absl::SimpleAtod(option, &chosen.error);
+    chosen.kernel = RivalKernel::kScalar;
+    return option == "scalar";
   });
 }
 
 absl::StatusOr<Engine> MakeNeurotrie(const Options& options) {
   return Make(BuildAdaptiveTrie, options, [](const auto& option, auto& chosen) {
-    if (option == "single") {
-      chosen.turns = Turns::kSingle;
-      return true;
-    }
-    return absl::SimpleAtod(option, &chosen.entries_per_interval);
+    chosen.turns = Turns::kSingle;
+    return option == "single";
   });
 }
 
@@ -272,13 +235,20 @@ absl::StatusOr<Engine> MakeReference(const Options& options) {
 
 std::map<std::string, EngineFactory>& Factories() {
   static auto* const factories = new std::map<std::string, EngineFactory>{
-      {"planb", MakePlanB},         {"paper", MakePaper},
-      {"upper", MakeUpper},         {"patricia", MakeTurns<BuildPatricia>},
-      {"poptrie", MakePoptrie},     {"hbs", MakeTurns<BuildHbs>},
-      {"cp-trie", MakeCpTrie},      {"sail", MakeSail},
-      {"reference", MakeReference}, {"dir24", MakeDir24},
-      {"rangetree", MakeRangeTree}, {"bloom", MakeBloom},
-      {"learned", MakeLearned},     {"miht", MakeTurns<BuildMiht>},
+      {"planb", MakePlanB},
+      {"paper", MakePaper},
+      {"upper", MakeUpper},
+      {"patricia", MakeTurns<BuildPatricia>},
+      {"poptrie", MakeTurns<BuildPoptrie>},
+      {"hbs", MakeTurns<BuildHbs>},
+      {"cp-trie", MakeCpTrie},
+      {"sail", MakeSail},
+      {"reference", MakeReference},
+      {"dir24", MakeDir24},
+      {"rangetree", MakeRangeTree},
+      {"bloom", MakeBloom},
+      {"learned", MakeLearned},
+      {"miht", MakeTurns<BuildMiht>},
       {"neurotrie", MakeNeurotrie},
   };
   return *factories;

@@ -361,6 +361,7 @@ using bloom::Slot;
 using bloom::View;
 
 inline constexpr int kDirectBits = 20;
+inline constexpr double kFalsePositives = 0.05;
 // Beyond this a table does not fit: 16 bytes each and half of them empty.
 inline constexpr size_t kMaxExpanded = size_t{1} << 26;
 
@@ -378,17 +379,15 @@ template <typename Bits>
 class Bloom : public Baseline {
  public:
   Bloom(absl::Span<const Route> routes, const paper::Stages& stages,
-        const std::vector<int>& lengths, int direct_bits,
-        const BloomOptions& options)
-      : lookup_(LookupBy<Bits>(options.kernel)),
-        direct_(size_t{1} << std::max(direct_bits, 1)),
+        const std::vector<int>& lengths, RivalKernel kernel)
+      : lookup_(LookupBy<Bits>(kernel)),
+        direct_(size_t{1} << kDirectBits),
         lower_(stages.second) {
     const double bits_each =
-        -std::log2(options.false_positives) / std::log(2.0);  // (3)
+        -std::log2(kFalsePositives) / std::log(2.0);  // (3)
     view_.hashes = static_cast<uint32_t>(
         std::max(1L, std::lround(bits_each * std::log(2.0))));  // (1)
-    view_.direct_shift =
-        static_cast<uint32_t>(kWidth - std::max(direct_bits, 1));
+    view_.direct_shift = static_cast<uint32_t>(kWidth - kDirectBits);
     view_.lower = &lower_;
     view_.direct = direct_.data();
     // What covers a route comes before it, and is written over.
@@ -397,7 +396,7 @@ class Bloom : public Baseline {
     for (const auto& [prefix, value] : routes) {
       const uint64_t bits =
           absl::Uint128High64(prefix.first()) >> (64 - kWidth);
-      if (prefix.length() <= direct_bits) {
+      if (prefix.length() <= kDirectBits) {
         std::fill_n(&direct_[bits >> view_.direct_shift],
                     direct_.size() >> prefix.length(), value);
         continue;
@@ -464,23 +463,6 @@ class Bloom : public Baseline {
   View<Bits> view_;
 };
 
-// The lengths that are searched, and the first bits of the direct table.
-std::pair<std::vector<int>, int> LengthsOf(absl::Span<const Route> routes,
-                                           const BloomOptions& options) {
-  if (!options.naive) {
-    return {ExpansionLengths(routes, kDirectBits, options.levels), kDirectBits};
-  }
-  std::vector<int> lengths;
-  std::array<bool, 129> used = {};
-  for (const Route& route : routes) {
-    used[static_cast<size_t>(route.prefix.length())] = true;
-  }
-  for (size_t i = 1; i < used.size(); ++i) {
-    if (used[i]) lengths.push_back(static_cast<int>(i));
-  }
-  return {lengths, 0};
-}
-
 template <typename Bits>
 absl::StatusOr<std::unique_ptr<const Baseline>> Build(
     Family family, absl::Span<const Route> routes,
@@ -491,20 +473,20 @@ absl::StatusOr<std::unique_ptr<const Baseline>> Build(
       family == Family::kIpv6
           ? UpToHalf(routes, stages)
           : std::vector<Route>(routes.begin(), routes.end());
-  const auto [lengths, direct_bits] = LengthsOf(upper, options);
+  const std::vector<int> lengths =
+      ExpansionLengths(upper, kDirectBits, options.levels);
   size_t expanded = 0;
   for (const Route& route : upper) {
     const int length = route.prefix.length();
     const auto level = std::lower_bound(lengths.begin(), lengths.end(), length);
-    if (level == lengths.end() || length <= direct_bits) continue;
+    if (level == lengths.end() || length <= kDirectBits) continue;
     // No more than this many in all, so that it does not wrap.
     expanded += size_t{1} << std::min(*level - length, 40);
     if (expanded > kMaxExpanded) {
       return absl::ResourceExhaustedError("2^26 expanded prefixes");
     }
   }
-  return std::make_unique<Bloom<Bits>>(upper, stages, lengths, direct_bits,
-                                       options);
+  return std::make_unique<Bloom<Bits>>(upper, stages, lengths, options.kernel);
 }
 
 }  // namespace
@@ -514,10 +496,6 @@ absl::StatusOr<std::unique_ptr<const Baseline>> BuildBloom(
     const BloomOptions& options) {
   const absl::Status status = CheckNextHops(routes);
   if (!status.ok()) return status;
-  if (options.levels < 1 || options.false_positives <= 0 ||
-      options.false_positives >= 1) {
-    return absl::InvalidArgumentError("no such filters");
-  }
   return family == Family::kIpv6 ? Build<uint64_t>(family, routes, options)
                                  : Build<uint32_t>(family, routes, options);
 }

@@ -15,6 +15,8 @@
 namespace planb {
 namespace {
 
+// Bits that the first table is indexed by: the paper measures 16 and 18.
+constexpr uint32_t kDirectBits = 18;
 constexpr uint32_t kStride = 6;
 // The next hop's number itself, of all addresses that begin like this.
 constexpr uint32_t kDirectLeaf = uint32_t{1} << 31;
@@ -42,7 +44,6 @@ namespace {
 // What a search reads. See LookupInTurns; a step is a node.
 template <typename Leaf>
 struct View {
-  uint32_t direct_bits;
   const uint32_t* direct;
   const Node* nodes;
   const Leaf* leaves;
@@ -54,7 +55,7 @@ struct View {
   };
 
   bool Start(Key key, State& state) const {
-    state = {key, direct[key.Bits(0, direct_bits)]};
+    state = {key, direct[key.Bits(0, kDirectBits)]};
     const bool is_node = (state.at & kDirectLeaf) == 0;
     __builtin_prefetch(&nodes[is_node * state.at]);
     return is_node;
@@ -63,7 +64,7 @@ struct View {
   bool Step(uint32_t step, State& state) const {
     const Node& node = nodes[state.at];
     const uint32_t child =
-        state.key.Bits(direct_bits + step * kStride, kStride);
+        state.key.Bits(kDirectBits + step * kStride, kStride);
     const bool is_node = (node.vectors[1] >> child & 1) != 0;
     const int count = __builtin_popcountll(node.vectors[is_node] &
                                            ((uint64_t{2} << child) - 1));
@@ -99,10 +100,10 @@ struct Grown {
   NextHopNumbers numbers;
 };
 
-Grown Grow(absl::Span<const paper::Interval> intervals, uint32_t direct_bits) {
+Grown Grow(absl::Span<const paper::Interval> intervals) {
   Grown grown;
   std::vector<Part> level;
-  CutEvenly(intervals, {0, 0}, 0, direct_bits,
+  CutEvenly(intervals, {0, 0}, 0, kDirectBits,
             [&](uint32_t, Part part, const NextHopId* next_hop) {
               grown.direct.push_back(next_hop != nullptr
                                          ? kDirectLeaf |
@@ -110,7 +111,7 @@ Grown Grow(absl::Span<const paper::Interval> intervals, uint32_t direct_bits) {
                                          : static_cast<uint32_t>(level.size()));
               if (next_hop == nullptr) level.push_back(part);
             });
-  for (uint32_t depth = direct_bits; !level.empty(); depth += kStride) {
+  for (uint32_t depth = kDirectBits; !level.empty(); depth += kStride) {
     const size_t next_level = grown.nodes.size() + level.size();
     std::vector<Part> next;
     for (const Part& whole : level) {
@@ -137,21 +138,16 @@ Grown Grow(absl::Span<const paper::Interval> intervals, uint32_t direct_bits) {
 }
 
 template <typename Leaf>
-class Poptrie : public Baseline {
+class Poptrie : public InTurns<View<Leaf>> {
  public:
-  Poptrie(Family family, const Grown& grown, const PoptrieOptions& options)
-      : family_(family),
-        turns_(options.turns),
+  Poptrie(Family family, const Grown& grown, Turns turns)
+      : InTurns<View<Leaf>>(family, turns),
         direct_(Copied<uint32_t>(grown.direct)),
         nodes_(Copied<Node>(grown.nodes)),
         leaves_(Copied<Leaf>(grown.leaves)),
-        next_hops_(grown.numbers.next_hops()),
-        view_{static_cast<uint32_t>(options.direct_bits), direct_.data(),
-              nodes_.data(), leaves_.data(), next_hops_.data()} {}
-
-  void Lookup(const void* addresses, size_t count,
-              void* next_hops) const override {
-    LookupInTurns(turns_, family_, view_, addresses, count, next_hops);
+        next_hops_(grown.numbers.next_hops()) {
+    this->view_ = {direct_.data(), nodes_.data(), leaves_.data(),
+                   next_hops_.data()};
   }
 
   size_t bytes() const override {
@@ -160,34 +156,27 @@ class Poptrie : public Baseline {
   }
 
  private:
-  const Family family_;
-  const Turns turns_;
   const HugeArray<uint32_t> direct_;
   const HugeArray<Node> nodes_;
   const HugeArray<Leaf> leaves_;
   const std::vector<NextHopId> next_hops_;
-  const View<Leaf> view_;
 };
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<const Baseline>> BuildPoptrie(
-    Family family, absl::Span<const Route> routes,
-    const PoptrieOptions& options) {
+    Family family, absl::Span<const Route> routes, Turns turns) {
   if (!HasPopcntAndBmi2()) {
     return absl::UnimplementedError("needs a CPU with POPCNT and BMI2");
   }
-  const Grown grown = Grow(
-      paper::Sweep(routes, options.aggregate ? paper::Boundaries::kMerged
-                                             : paper::Boundaries::kDistinct),
-      static_cast<uint32_t>(options.direct_bits));
+  const Grown grown = Grow(paper::Sweep(routes, paper::Boundaries::kMerged));
   if (grown.nodes.size() >= kDirectLeaf || grown.leaves.size() >= kDirectLeaf) {
     return absl::ResourceExhaustedError("2^31 nodes or leaves");
   }
   if (grown.numbers.size() <= size_t{1} << 16) {
-    return std::make_unique<Poptrie<uint16_t>>(family, grown, options);
+    return std::make_unique<Poptrie<uint16_t>>(family, grown, turns);
   }
-  return std::make_unique<Poptrie<uint32_t>>(family, grown, options);
+  return std::make_unique<Poptrie<uint32_t>>(family, grown, turns);
 }
 
 }  // namespace planb

@@ -29,6 +29,9 @@ struct Root {
 // The partition of a bin in which no prefix lies, ahead of all others.
 inline constexpr uint32_t kNoPartition = 0;
 
+// p, the first bits that partitions are formed by.
+inline constexpr int kBits = 16;
+
 // A range, both ends included, and what it takes.
 template <typename Bits>
 struct Range {
@@ -41,7 +44,6 @@ struct Range {
 // is, without a branch, so that all of them take each step together.
 template <typename Bits>
 struct View {
-  int shift;
   const uint32_t* partitions;  // by the first bits
   const Root* roots;
   const Bits* uppers;  // implicit
@@ -108,7 +110,7 @@ void LookupTogether(const View<Bits>& view, const uint8_t* in, uint8_t* out) {
     const uint64_t high = Reader::Read(in + i * Reader::kBytes).high;
     searches[i] =
         Search(view, static_cast<Bits>(high >> (64 - 8 * sizeof(Bits))),
-               view.roots[view.partitions[high >> view.shift]]);
+               view.roots[view.partitions[high >> (64 - kBits)]]);
   }
   bool more;
   do {
@@ -173,9 +175,8 @@ class RangeTree : public Baseline {
 
   void Lookup(const void* addresses, size_t count,
               void* next_hops) const override {
-    const View<Bits> view = {
-        64 - options_.bits, partitions_.data(), roots_.data(), uppers_.data(),
-        values_.data(),     ranges_.data(),     &lower_};
+    const View<Bits> view = {partitions_.data(), roots_.data(),  uppers_.data(),
+                             values_.data(),     ranges_.data(), &lower_};
     const bool single = options_.turns == Turns::kSingle;
     const auto lookup = options_.implicit
                             ? (single ? LookupAll<Bits, Implicit<Bits>, 1>
@@ -208,9 +209,8 @@ class RangeTree : public Baseline {
     ranges[kNoPartition].push_back({0, static_cast<Bits>(~Bits{0}), kNoRoute});
     size_t at = 0;
     for (size_t bin = 0; bin < partitions.of_bins.size(); ++bin) {
-      const auto first =
-          static_cast<Bits>(Bits(bin) << (kWidth - options_.bits));
-      const auto last = static_cast<Bits>(first | (~Bits{0} >> options_.bits));
+      const auto first = static_cast<Bits>(Bits(bin) << (kWidth - kBits));
+      const auto last = static_cast<Bits>(first | (~Bits{0} >> kBits));
       while (at + 1 < entries.size() && start(at + 1) <= first) ++at;
       const uint32_t partition = partitions.of_bins[bin];
       if (partition == kNoPartition) continue;
@@ -252,10 +252,8 @@ class RangeTree : public Baseline {
 
 }  // namespace
 
-RangePartitions PartitionRoutes(absl::Span<const Route> routes,
-                                const RangeTreeOptions& options) {
+RangePartitions PartitionRoutes(absl::Span<const Route> routes, int bits) {
   RangePartitions partitions;
-  const int bits = options.bits;
   std::vector<uint32_t> sizes(size_t{1} << bits);
   for (const Route& route : routes) {
     const auto bin = static_cast<size_t>(
@@ -272,16 +270,14 @@ RangePartitions PartitionRoutes(absl::Span<const Route> routes,
                    [&](uint32_t a, uint32_t b) { return sizes[a] < sizes[b]; });
   partitions.initial = initial.size();
   partitions.of_bins.assign(sizes.size(), kNoPartition);
-  const size_t max_size = initial.empty()        ? 0
-                          : options.max_size > 0 ? options.max_size
-                                                 : sizes[initial.back()];
+  const size_t max_size = initial.empty() ? 0 : sizes[initial.back()];
   size_t begin = 0;
   for (size_t end = initial.size(); begin < end;) {
     const uint32_t largest = initial[--end];  // step 3
     size_t size = sizes[largest];
     const auto partition = static_cast<uint32_t>(partitions.sizes.size() + 1);
     partitions.of_bins[largest] = partition;
-    while (options.aggregate && size < max_size && begin < end) {  // step 6
+    while (size < max_size && begin < end) {  // step 6
       const uint32_t smallest = initial[begin++];
       size += sizes[smallest];
       partitions.of_bins[smallest] = partition;
@@ -296,12 +292,9 @@ absl::StatusOr<std::unique_ptr<const Baseline>> BuildRangeTree(
     const RangeTreeOptions& options) {
   const absl::Status status = CheckNextHops(routes);
   if (!status.ok()) return status;
-  if (options.bits < 1 || options.bits > 24) {
-    return absl::InvalidArgumentError("partitions are by 1 to 24 bits");
-  }
   const paper::Stages stages =
       paper::SplitStages(paper::Sweep(routes, paper::Boundaries::kMerged));
-  const RangePartitions partitions = PartitionRoutes(routes, options);
+  const RangePartitions partitions = PartitionRoutes(routes, kBits);
   if (family == Family::kIpv6) {
     return std::make_unique<RangeTree<uint64_t>>(stages, partitions, options);
   }

@@ -106,23 +106,15 @@ absl::StatusOr<std::unique_ptr<const Baseline>> BuildPatricia(
     Family family, absl::Span<const Route> routes,
     Turns turns = Turns::kTogether);
 
-struct PoptrieOptions {
-  // Bits that the first table is indexed by, 1..18: the paper measures 16 and
-  // 18.
-  int direct_bits = 18;
-  // Neighbours with the same next hop are one route (the paper's optional route
-  // aggregation), so that a node with equal leaves only is a leaf.
-  bool aggregate = true;
-  Turns turns = Turns::kTogether;
-};
-
 // Poptrie (Asai and Ohara, "Poptrie: A Compressed Trie with Population Count
 // for Fast and Scalable Software IP Routing Table Lookup", SIGCOMM '15): a trie
-// of 64 children a node behind a directly indexed table. A node is 24 bytes: a
-// vector of which children are nodes, one of where a run of equal leaves begins
-// (their leaf compression), and where its nodes and its leaves begin, each
-// found by counting bits. Leaves are numbers of next hops, of 16 bits where
-// that is enough, else of 32.
+// of 64 children a node behind a table directly indexed by 18 bits. Neighbours
+// with the same next hop are one route (the paper's optional route
+// aggregation), so that a node with equal leaves only is a leaf. A node is 24
+// bytes: a vector of which children are nodes, one of where a run of equal
+// leaves begins (their leaf compression), and where its nodes and its leaves
+// begin, each found by counting bits. Leaves are numbers of next hops, of 16
+// bits where that is enough, else of 32.
 //
 // Exact to /128: the last stride of an IPv6 address is its last two bits with
 // four of 0 behind them. The public code is wrong there.
@@ -131,7 +123,7 @@ struct PoptrieOptions {
 // RESOURCE_EXHAUSTED for 2^31 nodes or leaves.
 absl::StatusOr<std::unique_ptr<const Baseline>> BuildPoptrie(
     Family family, absl::Span<const Route> routes,
-    const PoptrieOptions& options = {});
+    Turns turns = Turns::kTogether);
 
 // Binary search on prefix lengths (Waldvogel, Varghese, Turner and Plattner,
 // "Scalable High Speed IP Routing Lookups", SIGCOMM '97), the scheme that HBS
@@ -189,13 +181,8 @@ absl::StatusOr<std::unique_ptr<const Baseline>> BuildCpTrie(
 // after the other. O(256 * chunks). Errors: UNIMPLEMENTED for IPv6.
 absl::StatusOr<std::unique_ptr<const Baseline>> BuildSail(
     Family family, absl::Span<const Route> routes);
+
 struct RangeTreeOptions {
-  // p, the first bits that partitions are formed by, 1..24.
-  int bits = 16;
-  // Whether initial partitions are put together until they have `max_size`
-  // prefixes; 0 is as many as the largest initial one has, as in Table II.
-  bool aggregate = true;
-  size_t max_size = 0;
   // Whether nodes hold upper bounds alone, and a search ends at a leaf. The
   // paper takes explicit ranges for software, where it ends at the node that
   // holds the address.
@@ -212,33 +199,28 @@ struct RangePartitions {
   std::vector<uint32_t> of_bins;
 };
 
-// O(routes + 2^bits), besides sorting. Shorter prefixes are expanded.
-RangePartitions PartitionRoutes(absl::Span<const Route> routes,
-                                const RangeTreeOptions& options);
+// Forms partitions by the first `bits` (1..24) and puts them together until
+// they have as many prefixes as the largest one, as in Table II. Shorter
+// prefixes are expanded. O(routes + 2^bits), besides sorting.
+RangePartitions PartitionRoutes(absl::Span<const Route> routes, int bits);
 
 // Range trees over balanced disjoint partitions (Ganegedara and Prasanna, "100+
 // Gbps IPv6 Packet Forwarding on Multi-Core Platforms", sections III-V): a
-// table by the first bits names the partition, and a binary search tree of its
-// ranges the next hop. Trees are arrays in the order of their levels, so that
-// no node holds a pointer; the ranges of neighbours with the same next hop are
-// one.
+// table by the first 16 bits names the partition, and a binary search tree of
+// its ranges the next hop. Trees are arrays in the order of their levels, so
+// that no node holds a pointer; the ranges of neighbours with the same next hop
+// are one.
 //
 // Keys have 64 bits as published (IPv4: 32); /64s with longer prefixes have
 // sorted starts of their own. One thread, which is one of the paper's masters.
-// O(routes + 2^bits).
-// Errors: UNIMPLEMENTED if a next hop is 2^31 or more; INVALID_ARGUMENT.
+// O(routes). Errors: UNIMPLEMENTED if a next hop is 2^31 or more.
 absl::StatusOr<std::unique_ptr<const Baseline>> BuildRangeTree(
     Family family, absl::Span<const Route> routes,
     const RangeTreeOptions& options = {});
 
 struct BloomOptions {
-  // A filter for every length that a route has, instead of DPCPE's.
-  bool naive = false;
   // DPCPE's filters, at most. The paper's best are 5.
   int levels = 6;
-  // A filter has as many bits and hashes as make it let pass no more of what is
-  // not in it. The paper's best are 30%, where a probe of a table costs less.
-  double false_positives = 0.05;
   RivalKernel kernel = RivalKernel::kBest;
 };
 
@@ -248,15 +230,17 @@ struct BloomOptions {
 // searched in its table, and the rest in a table directly indexed by 20 bits.
 // Hashes are computed for eight addresses by AVX-512, two of 32 bits for each,
 // of which all others are sums; the first also places a key in its table. They
-// are those that the paper chose: H2 for IPv4, Murmur's for IPv6. 128 addresses
-// go through the levels together.
+// are those that the paper chose: H2 for IPv4, Murmur's for IPv6. A filter has
+// as many bits and hashes as let pass 5% of what is not in it; the paper's best
+// are 30%, where a probe of a table costs less. 128 addresses go through the
+// levels together.
 //
 // Differs: ranges of hashes are scaled by a product, not a division; tables
 // have open addresses, half of them empty, in place of lists; filters do not
 // count, since nothing is withdrawn. /64s with longer prefixes have sorted
 // starts of their own.
 // O(expanded prefixes). Errors: UNIMPLEMENTED if a next hop is 2^31 or more;
-// RESOURCE_EXHAUSTED for 2^26 expanded prefixes; INVALID_ARGUMENT.
+// RESOURCE_EXHAUSTED for 2^26 expanded prefixes. REQUIRES: levels > 0.
 absl::StatusOr<std::unique_ptr<const Baseline>> BuildBloom(
     Family family, absl::Span<const Route> routes,
     const BloomOptions& options = {});

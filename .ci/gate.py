@@ -285,7 +285,7 @@ def check(gate, folder, long=False):
         gate.step("benchmarks, optimized", "bazel", "build", *BAZEL, "--config=opt",
                   "//benchmarks/...")
         gate.step("emulated processors", "lpm/testing/emulate.sh")
-        gate.step("ghz", "benchmarks/serving/ghz/smoke.sh", f"{folder}/planb_server")
+        gate.step("ghz", "deploy/load/ghz/smoke.sh", f"{folder}/planb_server")
 
 
 def main():

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
 # shellcheck shell=bash disable=SC2154
-# Sourced first by the scripts here and in benchmarks/serving/ghz: strict mode,
-# how a script ends, and servers as child processes. What starts servers expects
+# Sourced first by the scripts here: strict mode, how a script ends, and servers as child processes. What starts servers expects
 # `work`, a scratch folder; the servers' logs are there.
 set -euo pipefail
 shopt -s inherit_errexit

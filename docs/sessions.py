@@ -213,10 +213,6 @@ NOT_RUN = {
         "bazel build --config=opt": _MEASURES,
         "benchmarks/serving/hostile.sh": _MEASURES,
     },
-    "benchmarks/serving/ghz/README.md": {
-        "bazel build": _LONG,
-        "ghz --config": "needs ghz, whose build takes minutes; the script before calls it so",
-    },
     "benchmarks/serving/rpc/README.md": {
         "bazel build": _MEASURES,
         "benchmarks/plot.py": "draws over results, by matplotlib",

@@ -66,7 +66,6 @@ NAV = {
         "Engines": "benchmarks/README.md",
         "Serving": "benchmarks/serving/README.md",
         "gRPC": "benchmarks/serving/rpc/README.md",
-        "ghz": "benchmarks/serving/ghz/README.md",
         "Visibility": "benchmarks/serving/visibility/README.md",
     },
     "Reference": {

@@ -7,13 +7,13 @@
 #   deploy/load/image.sh --files FOLDER    only its root file system
 #
 # In it: ghz as go_tool.sh pins and builds it (static, from the Go module proxy),
-# or the one of PLANB_GHZ; configurations of benchmarks/serving/ghz, and their
+# or the one of PLANB_GHZ; the configurations in ghz, and their
 # requests. The image needs root and buildah, no registry.
 here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=deploy/lib.sh
 . "$here/../lib.sh"
 readonly IMAGE=localhost/planb-ghz:v0.120.0
-readonly GHZ_FILES=$here/../../benchmarks/serving/ghz
+readonly GHZ_FILES=$here/ghz
 [[ $# == 1 || ($# == 2 && $1 == --files) ]] || {
   sed -n '2,${/^[^#]/q;/SPDX/d;s/^# \{0,1\}//p}' "$0" >&2
   exit 2

@@ -53,9 +53,9 @@ run_job() {
   mapfile -t words < <(job_arguments "$name")
   env -i /usr/sbin/chroot --userspec=65533:65532 "$root" /usr/bin/ghz "${@:2}" \
     "${words[@]}" > "$work/$name.out" 2> "$work/ghz.log" || return
-  python3 -B "$here/../../benchmarks/serving/ghz/report.py" keep "$work/$name.out" \
+  python3 -B "$here/ghz/report.py" keep "$work/$name.out" \
     "$root/loadtest/$name.json" "$root/loadtest/$name.bin" 0 0 "$work/$name"
-  python3 -B "$here/../../benchmarks/serving/ghz/report.py" summary "$work" "$name" \
+  python3 -B "$here/ghz/report.py" summary "$work" "$name" \
     > "$work/summary.log"
 }
 for name in unary soak; do

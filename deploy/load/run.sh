@@ -16,7 +16,7 @@
 here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=deploy/lib.sh
 . "$here/../lib.sh"
-readonly GHZ_FILES=$here/../../benchmarks/serving/ghz
+readonly GHZ_FILES=$here/ghz
 arguments $# 2 3
 out=$2
 seconds=${3:-60}

@@ -4,7 +4,7 @@
 # Smoke test of a server by ghz, an independent client that learns the contract
 # from the server's reflection alone.
 #
-#   benchmarks/serving/ghz/smoke.sh SERVER_BINARY [GHZ]
+#   deploy/load/ghz/smoke.sh SERVER_BINARY [GHZ]
 #
 # Starts the server on a loopback port with a generated table, announces a few
 # host routes, and runs unary Lookup and BatchLookup at a low fixed rate. Fails
@@ -12,10 +12,10 @@
 # GHZ, the pinned one is installed under .cache.
 here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=deploy/lib.sh
-. "$here/../../../deploy/lib.sh"
+. "$here/../../lib.sh"
 arguments $# 1 2
 server_binary=$1
-ghz=${2:-$("$here/../../../deploy/go_tool.sh" ghz)}
+ghz=${2:-$("$here/../../go_tool.sh" ghz)}
 
 work=$(mktemp -d)
 trap cleanup EXIT

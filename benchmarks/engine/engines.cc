@@ -28,15 +28,52 @@ absl::Status NoOption(absl::string_view option) {
       absl::StrCat("no option \"", option, "\" of this engine here"));
 }
 
-// Makes an engine of a build that takes what the options choose. `take` notes
-// one option, and returns false if there is none of that name.
-template <typename Chosen, typename Take>
+// Notes an option. False if there is none of that name for what is chosen.
+bool Take(const std::string& option, Turns& turns) {
+  turns = Turns::kSingle;
+  return option == "single";
+}
+bool Take(const std::string& option, RivalKernel& kernel) {
+  kernel = RivalKernel::kScalar;
+  return option == "scalar";
+}
+bool Take(const std::string&, paper::Boundaries&) { return false; }
+bool Take(const std::string& option, CpTrieOptions& chosen) {
+  if (option == "compressed") return chosen.compress = true;
+  return Take(option, chosen.turns);
+}
+bool Take(const std::string& option, RangeTreeOptions& chosen) {
+  if (option == "implicit") return chosen.implicit = true;
+  return Take(option, chosen.turns);
+}
+bool Take(const std::string& option, AdaptiveTrieOptions& chosen) {
+  return Take(option, chosen.turns);
+}
+bool Take(const std::string& option, BloomOptions& chosen) {
+  return Take(option, chosen.kernel);
+}
+bool Take(const std::string& option, LearnedOptions& chosen) {
+  return Take(option, chosen.kernel);
+}
+bool Take(const std::string& option, paper::PaperOptions& chosen) {
+  if (option == "merged") {
+    chosen.boundaries = paper::Boundaries::kMerged;
+  } else if (option == "distinct") {
+    chosen.boundaries = paper::Boundaries::kDistinct;
+  } else {
+    chosen.kernel = option;
+  }
+  return true;
+}
+
+// Makes an engine of a build that takes what the options choose.
+template <typename Chosen>
 absl::StatusOr<Engine> Make(Built (*build)(Family, absl::Span<const Route>,
                                            Chosen),
-                            const Options& options, Take take) {
+                            const Options& options) {
   std::decay_t<Chosen> chosen = {};
   for (const std::string& option : options) {
-    if (!take(option, chosen)) return NoOption(option);
+    if (!Take(option, chosen)) return NoOption(option);
   }
   Engine engine;
   engine.build = [build, chosen](Family family,
@@ -44,6 +81,10 @@ absl::StatusOr<Engine> Make(Built (*build)(Family, absl::Span<const Route>,
     return build(family, routes, chosen);
   };
   return engine;
+}
+template <auto kBuild>
+absl::StatusOr<Engine> MakeOf(const Options& options) {
+  return Make(kBuild, options);
 }
 
 // The engine under lpm/ behind the common interface. With prefix lengths where
@@ -130,26 +171,11 @@ absl::StatusOr<Engine> MakePlanB(const Options& options) {
 }
 
 absl::StatusOr<Engine> MakePaper(const Options& options) {
-  const auto engine =
-      Make(paper::BuildPaper, options, [](const auto& option, auto& chosen) {
-        if (option == "merged") {
-          chosen.boundaries = paper::Boundaries::kMerged;
-        } else if (option == "distinct") {
-          chosen.boundaries = paper::Boundaries::kDistinct;
-        } else {
-          chosen.kernel = option;
-        }
-        return true;
-      });
+  const auto engine = Make(paper::BuildPaper, options);
   // Building nothing finds out whether the kernel is right.
   const absl::Status status = engine->build(Family::kIpv6, {}).status();
   if (!status.ok()) return status;
   return engine;
-}
-
-absl::StatusOr<Engine> MakeUpper(const Options& options) {
-  return Make(paper::BuildUpperBound, options,
-              [](const auto&, auto&) { return false; });
 }
 
 absl::StatusOr<Engine> MakeSail(const Options& options) {
@@ -157,68 +183,6 @@ absl::StatusOr<Engine> MakeSail(const Options& options) {
   Engine engine;
   engine.build = BuildSail;
   return engine;
-}
-
-absl::StatusOr<Engine> MakeCpTrie(const Options& options) {
-  return Make(BuildCpTrie, options, [](const auto& option, auto& chosen) {
-    if (option == "single") {
-      chosen.turns = Turns::kSingle;
-    } else if (option == "compressed") {
-      chosen.compress = true;
-    } else {
-      return false;
-    }
-    return true;
-  });
-}
-
-// One that takes addresses together, or with the option "single" one by one.
-using TurnsBuilder = Built (*)(Family family, absl::Span<const Route> routes,
-                               Turns turns);
-template <TurnsBuilder kBuild>
-absl::StatusOr<Engine> MakeTurns(const Options& options) {
-  return Make(kBuild, options, [](const auto& option, Turns& turns) {
-    turns = Turns::kSingle;
-    return option == "single";
-  });
-}
-
-absl::StatusOr<Engine> MakeRangeTree(const Options& options) {
-  return Make(BuildRangeTree, options, [](const auto& option, auto& chosen) {
-    if (option == "single") {
-      chosen.turns = Turns::kSingle;
-    } else if (option == "implicit") {
-      chosen.implicit = true;
-    } else {
-      return false;
-    }
-    return true;
-  });
-}
-
-absl::StatusOr<Engine> MakeBloom(const Options& options) {
-  return Make(BuildBloom, options, [](const auto& option, auto& chosen) {
-    chosen.kernel = RivalKernel::kScalar;
-    return option == "scalar";
-  });
-}
-
-absl::StatusOr<Engine> MakeLearned(const Options& options) {
-  return Make(BuildLearned, options, [](const auto& option, auto& chosen) {
-    chosen.kernel = RivalKernel::kScalar;
-    return option == "scalar";
-  });
-}
-
-absl::StatusOr<Engine> MakeNeurotrie(const Options& options) {
-  return Make(BuildAdaptiveTrie, options, [](const auto& option, auto& chosen) {
-    chosen.turns = Turns::kSingle;
-    return option == "single";
-  });
-}
-
-absl::StatusOr<Engine> MakeDir24(const Options& options) {
-  return MakeRival(BuildDir24, options);
 }
 
 absl::StatusOr<Engine> MakeReference(const Options& options) {
@@ -237,19 +201,19 @@ std::map<std::string, EngineFactory>& Factories() {
   static auto* const factories = new std::map<std::string, EngineFactory>{
       {"planb", MakePlanB},
       {"paper", MakePaper},
-      {"upper", MakeUpper},
-      {"patricia", MakeTurns<BuildPatricia>},
-      {"poptrie", MakeTurns<BuildPoptrie>},
-      {"hbs", MakeTurns<BuildHbs>},
-      {"cp-trie", MakeCpTrie},
+      {"upper", MakeOf<paper::BuildUpperBound>},
+      {"patricia", MakeOf<BuildPatricia>},
+      {"poptrie", MakeOf<BuildPoptrie>},
+      {"hbs", MakeOf<BuildHbs>},
+      {"cp-trie", MakeOf<BuildCpTrie>},
       {"sail", MakeSail},
       {"reference", MakeReference},
-      {"dir24", MakeDir24},
-      {"rangetree", MakeRangeTree},
-      {"bloom", MakeBloom},
-      {"learned", MakeLearned},
-      {"miht", MakeTurns<BuildMiht>},
-      {"neurotrie", MakeNeurotrie},
+      {"dir24", MakeOf<BuildDir24>},
+      {"rangetree", MakeOf<BuildRangeTree>},
+      {"bloom", MakeOf<BuildBloom>},
+      {"learned", MakeOf<BuildLearned>},
+      {"miht", MakeOf<BuildMiht>},
+      {"neurotrie", MakeOf<BuildAdaptiveTrie>},
   };
   return *factories;
 }
@@ -257,10 +221,7 @@ std::map<std::string, EngineFactory>& Factories() {
 }  // namespace
 
 absl::StatusOr<Engine> MakeRival(RivalBuilder build, const Options& options) {
-  return Make(build, options, [](const auto& option, RivalKernel& kernel) {
-    kernel = RivalKernel::kScalar;
-    return option == "scalar";
-  });
+  return Make(build, options);
 }
 
 absl::StatusOr<Engine> MakeEngine(absl::string_view name) {

@@ -23,7 +23,7 @@ help:
 	@echo "make test-long  both for longer, and the rest of the deployment's tests"
 	@echo "make test-emulated  the engine's tests on older processors and on arm64"
 	@echo "make bench   the engine beside every rival, some minutes"
-	@echo "make bench-full  the same on all tables and traces, hours"
+	@echo "make bench-full  the same on all tables and traces"
 	@echo "make wheel   the Python package, in dist/"
 	@echo "make site    the documentation as a web site, in dist/site"
 	@echo "make image   the container image as an archive, in dist/"

@@ -6,9 +6,8 @@
     benchmarks/bench.py [--full] [--out=DIR] [--only=EXPERIMENT,...]
 
 Runs the experiments below with compare (built by `make bench`), each into
-DIR/EXPERIMENT.csv, and prints a digest. An experiment whose file is complete
-is not run again, so a run that was broken off goes on: --anew runs all. With
---full tables, traces and repeats are those of the report, and take hours.
+DIR/EXPERIMENT.csv, and prints a digest. With --full tables, traces and repeats
+are those of the report, and take twenty minutes or more.
 
 compare_dpdk is used instead of compare if it was built; bart, which is a
 program of its own, if bart/bart was built.
@@ -138,7 +137,7 @@ def machine():
     }
 
 
-def run_bart(compare, table, part):
+def run_bart(compare, table, path):
     """bart is a Go program: the same table, trace and answers, by files."""
     with tempfile.TemporaryDirectory() as directory:
         subprocess.run([compare, f"--tables={table}", "--traces=match",
@@ -147,7 +146,7 @@ def run_bart(compare, table, part):
                                  f"--dir={directory}"], check=False,
                                 capture_output=True, text=True)
         routes = sum(1 for _ in open(f"{directory}/routes.txt", "rb"))
-    with open(part, "w", encoding="utf-8") as file:
+    with open(path, "w", encoding="utf-8") as file:
         file.write(HEAD + "\n")
         for line in result.stdout.splitlines():
             file.write(f"{table},{routes},as-given,match,1048576,1,1,bart,"
@@ -203,8 +202,6 @@ def digest(out):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--full", action="store_true")
-    parser.add_argument("--anew", action="store_true",
-                        help="also run what is complete")
     parser.add_argument("--out", type=pathlib.Path)
     parser.add_argument("--only", default="", help="experiments, by name")
     parser.add_argument("--cpu", type=int, default=os.cpu_count() - 1)
@@ -229,33 +226,20 @@ def main():
     only = [name for name in options.only.split(",") if name]
     todo = [e for e in experiments(options.full, engines)
             if not only or e[0] in only]
-    # A table at a time, to tell how far it is and to go on from there.
+    # A table at a time, to tell how far it is.
     steps = [(name, table, which, flags) for name, tables, which, flags in todo
              for table in tables]
-    done = {name: set() for name, *_ in steps}
-    for name in done:
-        state = out / f"{name}.done"
-        if options.anew:
-            state.unlink(missing_ok=True)
-            (out / f"{name}.csv").unlink(missing_ok=True)
-        if state.exists():
-            done[name] = set(state.read_text().split())
-    begin, ran, wrong = time.monotonic(), 0, []
+    for name in {name for name, *_ in steps}:
+        (out / f"{name}.csv").unlink(missing_ok=True)
+    wrong = []
     for at, (name, table, which, flags) in enumerate(steps):
-        if table in done[name]:
-            continue
-        left = ""
-        if ran:
-            each = (time.monotonic() - begin) / ran
-            left = f", {each * (len(steps) - at) / 60:.0f} minutes left"
-        print(f"[{at + 1}/{len(steps)}{left}] {name}: {table}", flush=True)
-        part = out / f"{name}.part"
-        part.unlink(missing_ok=True)
+        print(f"[{at + 1}/{len(steps)}] {name}: {table}", flush=True)
+        path = out / f"{name}.csv"
         if name == "bart":
-            status = run_bart(compare, table, part)
+            status = run_bart(compare, table, path)
         else:
             command = [compare, f"--cpu={options.cpu}", f"--tables={table}",
-                       f"--engines={','.join(which)}", f"--csv={part}"]
+                       f"--engines={','.join(which)}", f"--csv={path}"]
             command += [f"--{key}={value}" for key, value in flags.items()]
             with open(out / "log.txt", "a", encoding="utf-8") as log:
                 status = subprocess.run(command, stdout=log, stderr=log,
@@ -264,14 +248,6 @@ def main():
             wrong.append(f"{name}: {table}")
         elif status != 0:
             sys.exit(f"{name}: {table} failed; see {out}/log.txt")
-        whole = out / f"{name}.csv"
-        lines = part.read_text().splitlines(keepends=True)
-        with open(whole, "a", encoding="utf-8") as file:
-            file.writelines(lines[1 if whole.stat().st_size else 0:])
-        part.unlink()
-        with open(out / f"{name}.done", "a", encoding="utf-8") as state:
-            state.write(table + "\n")
-        ran += 1
     print()
     print(digest(out))
     if wrong:

@@ -23,7 +23,7 @@ RANKS = ("p50", "p90", "p99", "p999", "max")
 COLUMNS = [
     "table",  # real, or a number of made-up routes
     "store",  # none, or how the table is kept
-    "workload",  # what was done; see update_workloads.h
+    "workload",  # what was done; see README.md
     "repeat",  # the turn; "all" has the percentiles of all of them
     "routes",
     "operations",  # calls, or batches of a stream

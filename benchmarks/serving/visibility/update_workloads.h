@@ -110,18 +110,7 @@ struct UpdateWorkloadOptions {
   size_t batches = 20;
 };
 
-// The workloads by name:
-//   one            calls of one change each, `rate` a second
-//   one_full       the same, each as soon as the one before is answered
-//   batch_N        calls of N changes each, likewise
-//   stream_N       one StreamUpdates call, batches of N, all the credits used
-//   packed_N       the same, with packed changes
-//   replace_near   ReplaceRoutes by a table that differs in 1%, and back
-//   replace_other  by a wholly different one, and back
-//   load_update    `routes`, in calls of 10,000, into an empty table; once
-//   load_stream    the same by StreamUpdates
-//   load_packed    the same, with packed changes
-//   load_replace   the same by ReplaceRoutes
+// The workloads by name: README.md has them, and batch_N for any N.
 // Errors: INVALID_ARGUMENT for another name, or if `routes` are too few.
 // REQUIRES: `target` outlives the workload; IPv6 routes, sorted.
 absl::StatusOr<std::unique_ptr<UpdateWorkload>> MakeUpdateWorkload(

@@ -51,7 +51,7 @@ ABSL_FLAG(std::string, load, "",
           "How to load the table, which must be empty: load_update, "
           "load_stream or load_replace. Empty: the server has it already.");
 ABSL_FLAG(std::vector<std::string>, workloads, {},
-          "What to do; see update_workloads.h.");
+          "What to do; see README.md.");
 ABSL_FLAG(int32_t, repeats, 7, "Repeats of each workload.");
 ABSL_FLAG(double, seconds, 1, "How long each repeat takes, at least.");
 ABSL_FLAG(double, rate, 200, "Changes a second of the workload \"one\".");

@@ -30,8 +30,9 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
+PROGRAM = "benchmarks/serving/visibility/followers"
 TICK = os.sysconf("SC_CLK_TCK")
-# The batches after which the answers of local_table's callers are known.
+# The batches after which callers' answers are known.
 FIRST_BATCHES = 100
 PATIENCE = 300  # seconds that a caller may be late
 
@@ -109,7 +110,7 @@ def servers(options, folder):
     leader = lead(options, folder, options.followers)
     follow = ["--store=none", f"--follow=unix:{folder}/leader.sock",
               "--lookup_threads=1"]
-    replicas = program(options, "benchmarks/serving/visibility/replicas")
+    timed = program(options, PROGRAM)
     followers = []
     try:
         begin = time.monotonic()
@@ -133,7 +134,8 @@ def servers(options, folder):
         watched = [f.socket for f in followers][::step]
         rate = options.rate / options.batch
         _, took, busy = used(groups, lambda: subprocess.run(
-            [replicas, f"--writers={leader.socket}", f"--batch={options.batch}",
+            [timed, "--role=latency", f"--writers={leader.socket}",
+             f"--batch={options.batch}",
              f"--readers={','.join(watched)}", f"--rate={rate}",
              f"--seconds={options.seconds}s"], check=True))
         batches = rate * options.seconds / took * options.followers
@@ -150,7 +152,7 @@ def servers(options, folder):
               f"{time.monotonic() - begin:.2f} s; "
               "changes from then on, all followers:", flush=True)
         subprocess.run(
-            [replicas, f"--writers={leader.socket}", "--rate=10",
+            [timed, "--role=latency", f"--writers={leader.socket}", "--rate=10",
              f"--readers={','.join(f.socket for f in followers)}",
              "--seconds=4s"], check=True)
     finally:
@@ -187,7 +189,7 @@ def judge(written, reports):
 
 def callers(options, folder):
     """Processes that follow a server in themselves. Returns the exit code."""
-    local_table = program(options, "benchmarks/serving/visibility/local_table")
+    local_table = program(options, PROGRAM)
     rate = options.rate / options.batch
     leader = lead(options, folder, options.callers)
     started = []

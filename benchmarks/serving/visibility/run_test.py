@@ -139,12 +139,11 @@ class CallersTest(unittest.TestCase):
 
     def test_a_caller_counts_answers_that_are_not_the_writers(self):
         options = types.SimpleNamespace(bin=pathlib.Path(BIN), routes=10)
-        local_table = followers.program(
-            options, "benchmarks/serving/visibility/local_table")
+        local_table = followers.program(options, followers.PROGRAM)
         with tempfile.TemporaryDirectory() as folder:
             leader = followers.lead(options, folder, 1)
             self.addCleanup(leader.kill)
-            subprocess.run([local_table, "--role=writer", "--batch=10",
+            subprocess.run([local_table, "--role=writer", "--batch=10", "--rate=0",
                             f"--server={leader.socket}"], check=True,
                            stdout=subprocess.DEVNULL)
             said = subprocess.run(

@@ -10,7 +10,6 @@
 #include <cstring>
 #include <ctime>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <set>
 #include <system_error>
@@ -58,23 +57,6 @@ bool IsUseless(absl::string_view reason) {
          reason == "STORE_TOO_OLD";
 }
 
-// Removes a copy in the format before this one, an index and a file for each
-// table. The index goes last, so that a removal that was cut short goes on.
-void RemoveFiles(const std::string& directory) {
-  const std::string index = directory + "/index";
-  constexpr absl::string_view kFormat = "planb cache ";
-  std::string head(kFormat.size(), '\0');
-  std::ifstream(index).read(head.data(), static_cast<int>(head.size()));
-  if (head != kFormat) return;
-  std::error_code error;
-  std::filesystem::directory_iterator file(directory, error);
-  for (; !error && file != std::filesystem::directory_iterator();
-       file.increment(error)) {
-    if (file->path().extension() == ".planb") unlink(file->path().c_str());
-  }
-  if (!error) unlink(index.c_str());
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<TableCache>> TableCache::Open(
@@ -89,10 +71,7 @@ absl::StatusOr<std::unique_ptr<TableCache>> TableCache::Open(
                     absl::StrCat(directory, ": ", std::strerror(why)));
   }
   std::unique_ptr<TableCache> cache(new TableCache(directory, store, file));
-  if (flock(file, LOCK_EX | LOCK_NB) == 0) {
-    RemoveFiles(directory);
-    return cache;
-  }
+  if (flock(file, LOCK_EX | LOCK_NB) == 0) return cache;
   return Unusable("CACHE_IN_USE",
                   absl::StrCat(directory, " is in use by another server"));
 }

@@ -41,10 +41,9 @@ class TableCache {
     Pinned pinned;
   };
 
-  // Creates the directory if it is absent, and removes a copy in the format of
-  // files. `store` is Store::path(), with its kind. Errors: FAILED_PRECONDITION
-  // (CACHE_IN_USE) if another server has the directory, (CACHE_UNWRITABLE) if
-  // it cannot be used.
+  // Creates the directory if it is absent. `store` is Store::path(), with its
+  // kind. Errors: FAILED_PRECONDITION (CACHE_IN_USE) if another server has the
+  // directory, (CACHE_UNWRITABLE) if it cannot be used.
   static absl::StatusOr<std::unique_ptr<TableCache>> Open(
       const std::string& directory, const std::string& store);
   ~TableCache();

@@ -306,26 +306,6 @@ TEST_F(TableCacheTest, HasTheDirectoryUntilTheDatabaseIsClosed) {
   EXPECT_TRUE(held);
 }
 
-TEST_F(TableCacheTest, RemovesACopyInTheFormatOfFiles) {
-  fs::create_directories(directory_);
-  const auto make = [&](const std::string& name, const std::string& text) {
-    std::ofstream(directory_ + "/" + name) << text;
-  };
-  const auto has = [&](const std::string& name) {
-    return fs::exists(directory_ + "/" + name);
-  };
-  make("a-01-7.planb", "x");
-  make("notes", "x");
-  make("index", "of a book");
-  Open();
-  // It is no such copy.
-  EXPECT_TRUE(has("a-01-7.planb") && has("index"));
-  make("index", "planb cache 3\netcd");
-  Open();
-  EXPECT_FALSE(has("a-01-7.planb") || has("index"));
-  EXPECT_TRUE(has("notes"));
-}
-
 // Every byte of the file. What is not refused has the tables that were written:
 // some bytes are not in use.
 TEST_F(TableCacheTest, NeverReturnsDamagedTables) {

@@ -210,7 +210,6 @@ NOT_RUN = {
         "for i in 1 2 3 4 5 6 7": _MEASURES,
     },
     "benchmarks/serving/README.md": {
-        "bazel build --config=opt": _MEASURES,
         "benchmarks/serving/hostile.sh": _MEASURES,
     },
     "benchmarks/serving/rpc/README.md": {

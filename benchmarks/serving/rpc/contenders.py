@@ -64,29 +64,44 @@ def free_port():
         return probe.getsockname()[1]
 
 
-class Server:
-    """A server on a Unix socket and a TCP port, stopped unless `measured`."""
+class Process:
+    """A child on some cores, whose output is appended to a log."""
+
+    def __init__(self, argv, log, cpus=None):
+        self.log = log
+        with open(log, "ab") as file:
+            self.process = subprocess.Popen(argv, stdout=file, stderr=file,
+                                            preexec_fn=bound_to(cpus))
+        self.pid = self.process.pid
+
+    def last_words(self):
+        with open(self.log, encoding="utf-8", errors="replace") as log:
+            return f"{self.process.args[0]}: {log.read()[-2000:]}"
+
+    def stop(self, how=signal.SIGKILL):
+        if self.process.poll() is None:
+            self.process.send_signal(how)
+        try:
+            self.process.wait(60)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise RuntimeError(f"does not end: {self.last_words()}") from None
+
+
+class Server(Process):
+    """A server on a Unix socket and a TCP port, stopped unless it is measured."""
 
     def __init__(self, name, argv, folder, cpus):
         self.addresses = {
             "unix": f"unix://{folder}/{name}.sock",
             "tcp": f"127.0.0.1:{free_port()}",
         }
-        self.log = os.path.join(folder, f"{name}.log")
         listen = ",".join(self.addresses.values())
-        with open(self.log, "wb") as log:
-            self.process = subprocess.Popen(
-                argv + [f"--listen={listen}"],
-                stdout=log,
-                stderr=log,
-                preexec_fn=bound_to(cpus),
-            )
+        super().__init__(argv + [f"--listen={listen}"],
+                         os.path.join(folder, f"{name}.log"), cpus)
         self.await_listening()
         self.process.send_signal(signal.SIGSTOP)
-
-    @property
-    def pid(self):
-        return self.process.pid
 
     def await_listening(self):
         host, port = self.addresses["tcp"].rsplit(":", 1)
@@ -103,10 +118,6 @@ class Server:
                     raise RuntimeError(f"no listener: {self.log}") from None
                 time.sleep(0.05)
 
-    def last_words(self):
-        with open(self.log, encoding="utf-8", errors="replace") as log:
-            return f"{self.process.args[0]} ended: {log.read()[-2000:]}"
-
     def __enter__(self):
         self.process.send_signal(signal.SIGCONT)
         return self
@@ -114,11 +125,6 @@ class Server:
     def __exit__(self, *_):
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGSTOP)
-
-    def stop(self):
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.wait()
 
 
 def run_client(argv, cpus, server_pid):

@@ -23,26 +23,21 @@ import json
 import math
 import os
 import pathlib
-import signal
 import subprocess
 import sys
 import tempfile
 import time
 
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "rpc"))
+
+import contenders  # pylint: disable=wrong-import-position
+
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 PROGRAM = "benchmarks/serving/visibility/followers"
-TICK = os.sysconf("SC_CLK_TCK")
 # The batches after which callers' answers are known.
 FIRST_BATCHES = 100
 PATIENCE = 300  # seconds that a caller may be late
-
-
-def cpu_seconds(pids):
-    total = 0
-    for pid in pids:
-        fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")")[1]
-        total += sum(int(f) for f in fields.split()[11:13])
-    return total / TICK
 
 
 def memory_mib(pid, what):
@@ -52,27 +47,24 @@ def memory_mib(pid, what):
     return 0
 
 
-class Server:
-    """A process, killed at the end."""
+class Server(contenders.Process):
+    """A server with what it logs."""
 
     def __init__(self, program, folder, name, flags):
         self.socket = f"unix://{folder}/{name}.sock"
-        self.log = pathlib.Path(folder, name + ".log")
-        with open(self.log, "w", encoding="utf-8") as log:
-            self.process = subprocess.Popen(
-                [program, f"--listen={self.socket}", "--metrics_address=",
-                 *flags], stderr=log)
-        self.pid = self.process.pid
+        super().__init__(
+            [program, f"--listen={self.socket}", "--metrics_address=", *flags],
+            os.path.join(folder, name + ".log"))
 
     def await_log(self, text):
-        while text not in self.log.read_text(encoding="utf-8"):
+        while text not in pathlib.Path(self.log).read_text(encoding="utf-8"):
             if self.process.poll() is not None:
-                raise SystemExit(self.log.read_text(encoding="utf-8"))
+                raise SystemExit(self.last_words())
             time.sleep(0.01)
 
-    def kill(self):
-        self.process.kill()
-        self.process.wait()
+
+def cpu_seconds(pids):
+    return sum(map(contenders.cpu_seconds, pids))
 
 
 def used(groups, action):
@@ -100,7 +92,7 @@ def lead(options, folder, watchers):
     try:
         server.await_log(" serving\n")
     except BaseException:
-        server.kill()
+        server.stop()
         raise
     return server
 
@@ -143,8 +135,7 @@ def servers(options, folder):
               f"{busy[1]:.3f} together; a batch costs the server "
               f"{(busy[0] - idle[0]) / batches * 1e6:.1f} us a follower, a "
               f"follower {(busy[1] - idle[1]) / batches * 1e6:.1f} us")
-        leader.process.send_signal(signal.SIGKILL)
-        leader.process.wait()
+        leader.stop()
         time.sleep(3)
         begin = time.monotonic()
         leader = lead(options, folder, options.followers)
@@ -157,7 +148,7 @@ def servers(options, folder):
              "--seconds=4s"], check=True)
     finally:
         for each in [leader, *followers]:
-            each.kill()
+            each.stop()
 
 
 def rank(values, share):
@@ -230,7 +221,7 @@ def callers(options, folder):
         print(text)
         return 0 if well else 1
     finally:
-        leader.kill()
+        leader.stop()
         for each in started:
             each.kill()
             each.wait()

@@ -58,15 +58,15 @@ class Writer(records.Writer):
                   file=sys.stderr, flush=True)
 
 
-class Server:
+class Server(contenders.Process):
     """planb_server on a Unix socket; its control threads, which the rebuilder
     is one of, on some cores, its lookup thread on another.
     """
 
     def __init__(self, args, folder, store):
         self.address = f"unix://{folder}/planb.sock"
-        self._log = os.path.join(folder, "server.log")
-        argv = [
+        self.started = time.time()
+        super().__init__([
             os.path.join(args.bin, "server/planb_server"),
             f"--listen={self.address}",
             "--metrics_address=",
@@ -75,27 +75,7 @@ class Server:
             f"--lookup_cpus={args.lookup_cpu}",
             f"--store={store or 'none'}",
             f"--store_sync={args.store_sync}",
-        ]
-        self.started = time.time()
-        with open(self._log, "ab") as log:
-            self.process = subprocess.Popen(
-                argv, stdout=log, stderr=log,
-                preexec_fn=contenders.bound_to(args.server_cpus),
-            )
-
-    def last_words(self):
-        with open(self._log, encoding="utf-8", errors="replace") as log:
-            return log.read()[-2000:]
-
-    def stop(self, how=signal.SIGTERM):
-        if self.process.poll() is None:
-            self.process.send_signal(how)
-        try:
-            self.process.wait(60)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-            raise RuntimeError("the server does not end") from None
+        ], os.path.join(folder, "server.log"), args.server_cpus)
 
 
 def ask(args, server, *more):
@@ -103,7 +83,7 @@ def ask(args, server, *more):
     argv = [
         os.path.join(args.bin, "benchmarks/serving/visibility/visibility"),
         f"--server={server.address}",
-        f"--server_pid={server.process.pid}",
+        f"--server_pid={server.pid}",
         *more,
     ]
     done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -140,7 +120,7 @@ def measure(args, folder, table, store, writer):
                     row = restarted(args, server, source)
                     writer.add({**case, "workload": f"restart_{name}", **row})
         finally:
-            server.stop()
+            server.stop(signal.SIGTERM)
 
     for load in LOADS:
         with tempfile.TemporaryDirectory(

@@ -142,7 +142,7 @@ class CallersTest(unittest.TestCase):
         local_table = followers.program(options, followers.PROGRAM)
         with tempfile.TemporaryDirectory() as folder:
             leader = followers.lead(options, folder, 1)
-            self.addCleanup(leader.kill)
+            self.addCleanup(leader.stop)
             subprocess.run([local_table, "--role=writer", "--batch=10", "--rate=0",
                             f"--server={leader.socket}"], check=True,
                            stdout=subprocess.DEVNULL)

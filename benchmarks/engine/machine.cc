@@ -55,12 +55,8 @@ double Seconds(clockid_t clock) {
 }  // namespace
 
 uint64_t Ticks() {
-#if defined(__x86_64__)
   unsigned processor;
   return __rdtscp(&processor);
-#else
-  return Nanoseconds();
-#endif
 }
 
 double TicksPerNanosecond() {

@@ -20,8 +20,7 @@
 
 namespace planb {
 
-// Returns ticks of a fixed rate: the time-stamp counter on x86-64, else
-// nanoseconds.
+// Returns ticks of a fixed rate: the time-stamp counter.
 uint64_t Ticks();
 
 // Returns the ticks in a nanosecond, measured once, over 20 ms.

@@ -7,9 +7,7 @@
 #include "benchmarks/rivals/paper.h"
 
 #include <endian.h>
-#if defined(__x86_64__)
 #include <immintrin.h>
-#endif
 
 #include <algorithm>
 #include <array>
@@ -286,7 +284,6 @@ const Kernel kBranchFreeKernel = {"branchfree", [] { return true; },
 }  // namespace
 }  // namespace planb::paper
 
-#if defined(__x86_64__)
 #pragma GCC push_options
 #pragma GCC target("avx2,popcnt")
 
@@ -355,12 +352,10 @@ struct ByCompiler {
 }  // namespace planb::paper
 
 #pragma GCC pop_options
-#endif
 
 namespace planb::paper {
 namespace {
 
-#if defined(__x86_64__)
 // __builtin_cpu_supports also asks whether the operating system saves the
 // wider registers.
 const Kernel kAvx2Kernel = {"avx2",
@@ -383,23 +378,15 @@ const Kernel kAutoVectorKernel = {
     "autovector", HasAvx512, avx512::Search<avx512::ByCompiler, 1>::Lookup};
 const Kernel kUnbatchedKernel = {"unbatched", HasAvx512,
                                  avx512::Search<avx512::Avx512, 1>::Lookup};
-#endif
 
 }  // namespace
 
 absl::Span<const Kernel* const> AvailableKernels() {
   static const auto* const kernels = [] {
     auto* found = new std::vector<const Kernel*>;
-    for (const Kernel* kernel : {
-#if defined(__x86_64__)
-           &kAvx512Kernel, &kAvx2Kernel,
-#endif
-               &kScalarKernel,
-#if defined(__x86_64__)
-               &kUnbatchedKernel, &kAutoVectorKernel,
-#endif
-               &kBranchFreeKernel
-         }) {
+    for (const Kernel* kernel :
+         {&kAvx512Kernel, &kAvx2Kernel, &kScalarKernel, &kUnbatchedKernel,
+          &kAutoVectorKernel, &kBranchFreeKernel}) {
       if (kernel->runs_here()) found->push_back(kernel);
     }
     return found;

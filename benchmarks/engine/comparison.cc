@@ -414,12 +414,14 @@ void ReportMemory(const Table& table, absl::Span<const Subject* const> subjects,
 }
 
 // Times each update of `size` changes, in microseconds.
-Percentiles UpdateTimes(UpdatableBaseline& baseline,
-                        absl::Span<const Route> changes, size_t size) {
+absl::StatusOr<Percentiles> UpdateTimes(UpdatableBaseline& baseline,
+                                        absl::Span<const Route> changes,
+                                        size_t size) {
   std::vector<double> times;
   for (size_t i = 0; i + size <= changes.size(); i += size) {
     const uint64_t begin = Ticks();
-    baseline.Update(changes.subspan(i, size));
+    absl::Status updated = baseline.Update(changes.subspan(i, size));
+    if (!updated.ok()) return updated;
     times.push_back(static_cast<double>(Ticks() - begin) /
                     TicksPerNanosecond() / 1e3);
   }
@@ -444,7 +446,9 @@ absl::Status ReportUpdates(const Table& table,
     const auto baseline =
         engine.updatable(table.family, UpTo(engine.max_length, table.routes));
     for (const size_t size : {size_t{1}, size_t{100}}) {
-      const Percentiles times = UpdateTimes(*baseline, changes, size);
+      const auto of_updates = UpdateTimes(*baseline, changes, size);
+      if (!of_updates.ok()) return of_updates.status();
+      const Percentiles& times = *of_updates;
       const std::string name = absl::StrCat("update", size);
       report.Add(*subject, absl::StrCat(name, "_p50_us"), {times.median});
       report.Add(*subject, absl::StrCat(name, "_p99_us"), {times.p99});

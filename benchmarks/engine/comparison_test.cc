@@ -252,7 +252,7 @@ TEST_F(ComparisonTest, UpdatesLeadToTheSameAnswers) {
   RouteSet after(Family::kIpv6, before);
   for (const Route& change : changes) {
     ApplyChange(change, after);
-    baseline->Update({&change, 1});
+    ASSERT_TRUE(baseline->Update({&change, 1}).ok());
   }
   const std::vector<Route> routes(after.begin(), after.end());
   const auto anew = engine->build(Family::kIpv6, routes);

@@ -14,7 +14,12 @@ namespace {
 
 [[maybe_unused]] const bool registered =
     RegisterEngine("dpdk", [](const std::vector<std::string>& options) {
-      return MakeRival(BuildDpdkFib6, options);
+      return MakeRival(
+          [](Family family, absl::Span<const Route> routes, RivalKernel kernel)
+              -> absl::StatusOr<std::unique_ptr<const Baseline>> {
+            return BuildDpdkFib(family, routes, kernel);
+          },
+          options);
     });
 
 [[maybe_unused]] const bool registered_lpm6 =

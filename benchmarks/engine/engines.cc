@@ -125,13 +125,16 @@ class ChangingPlanB final : public UpdatableBaseline {
     fib_->Lookup(addresses, count, next_hops, kernel_);
   }
   size_t bytes() const override { return fib_->bytes(); }
-  void Update(absl::Span<const Route> changes) override {
+  absl::Status Update(absl::Span<const Route> changes) override {
     prefixes_.clear();
     for (const Route& change : changes) {
       prefixes_.push_back(change.prefix);
       routes_.Exchange(change.prefix, change.next_hop);
     }
-    fib_ = compiler_.Update(routes_, prefixes_).value();
+    auto fib = compiler_.Update(routes_, prefixes_);
+    if (!fib.ok()) return fib.status();
+    fib_ = *std::move(fib);
+    return absl::OkStatus();
   }
 
  private:

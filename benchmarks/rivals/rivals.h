@@ -41,7 +41,10 @@ class Baseline {
 class UpdatableBaseline : public Baseline {
  public:
   // Announces each route, or withdraws its prefix if the next hop is kNoRoute.
-  virtual void Update(absl::Span<const Route> changes) = 0;
+  // Errors, after which some changes are made and others are not, so that only
+  // one that is built anew is right: UNIMPLEMENTED for what this one cannot
+  // hold; RESOURCE_EXHAUSTED.
+  virtual absl::Status Update(absl::Span<const Route> changes) = 0;
 };
 
 // Makes a baseline of routes of one family, strictly ascending by prefix, no
@@ -324,27 +327,31 @@ absl::StatusOr<std::unique_ptr<const Baseline>> BuildAdaptiveTrie(
     Family family, absl::Span<const Route> routes,
     const AdaptiveTrieOptions& options = {});
 
-// DPDK's rte_fib6 as a baseline: a trie of one 24-bit table and 8-bit ones
-// below it, with 4-byte next hops, looked up by AVX-512 gathers.
+// DPDK's FIBs as baselines. rte_fib6: a trie of one 24-bit table and 8-bit ones
+// below it, looked up by AVX-512 gathers; rte_fib: DIR-24-8. Next hops have 4
+// bytes, or 8 if one is 2^31 or more.
 //
 // Optional: needs Debian's libdpdk-dev, so its targets are tagged "manual".
 // DPDK is set up once in a process, with no huge pages and no devices
 // (--no-huge --no-shconf --no-pci); its memory is a file in memory, which huge
 // pages reach only where the administrator says so (shmem_enabled).
 //
-// Adds the routes one by one. Its bulk lookup fills an array of 64-bit next
-// hops, which are then narrowed to 32, 256 at a time.
-// bytes() counts the tables that routes need by DPDK's layout, not the reserve
-// it insists on (which no lookup reads), nor its list of routes.
-// Errors: UNIMPLEMENTED for IPv4 and for next hops of 2^31 or more;
-// RESOURCE_EXHAUSTED if it does not fit DPDK's memory (6 GB, touched as used).
-absl::StatusOr<std::unique_ptr<const Baseline>> BuildDpdkFib6(
+// Adds the routes one by one, with room for a quarter and 4,096 more. Its bulk
+// lookup fills an array of 64-bit next hops, which are then narrowed to 32, 256
+// at a time. Unlike others, Update may be called while others look up, as DPDK
+// promises no more than: 22.11 gives a table of 8 bits that it freed to the
+// next route at once, so an answer that is on its way may be another route's.
+// bytes() counts the tables that the routes of the build need by DPDK's layout,
+// not the reserve it insists on (which no lookup reads), nor its list of
+// routes. Errors: RESOURCE_EXHAUSTED if it does not fit DPDK's memory (6 GB,
+// touched as used).
+absl::StatusOr<std::unique_ptr<UpdatableBaseline>> BuildDpdkFib(
     Family family, absl::Span<const Route> routes,
     RivalKernel kernel = RivalKernel::kBest);
 
 // DPDK's older rte_lpm6: the same trie, with 21 bits for a next hop, so that
 // answers are translated, and without vectors: `kernel` does not matter. The
-// rest as BuildDpdkFib6. Errors: UNIMPLEMENTED for IPv4 and for 2^21 distinct
+// rest as BuildDpdkFib. Errors: UNIMPLEMENTED for IPv4 and for 2^21 distinct
 // next hops; RESOURCE_EXHAUSTED. A ::/0 is added as its two halves, which
 // longer prefixes then overwrite.
 absl::StatusOr<std::unique_ptr<const Baseline>> BuildDpdkLpm6(

@@ -87,7 +87,7 @@ uint16_t Renew(uint16_t, uint16_t, rte_mbuf** packets, uint16_t count, uint16_t,
 absl::StatusOr<std::unique_ptr<const Baseline>> BuildRival(
     const std::string& name, absl::Span<const Route> routes) {
   const Family v6 = Family::kIpv6;
-  if (name == "dpdk") return BuildDpdkFib6(v6, routes, RivalKernel::kBest);
+  if (name == "dpdk") return BuildDpdkFib(v6, routes);
   if (name == "paper") return paper::BuildPaper(v6, routes);
   if (name == "poptrie") return BuildPoptrie(v6, routes);
   if (name == "cp-trie") return BuildCpTrie(v6, routes);

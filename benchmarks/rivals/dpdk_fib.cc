@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include <endian.h>
+#include <errno.h>
 #include <rte_eal.h>
 #include <rte_errno.h>
+#include <rte_fib.h>
 #include <rte_fib6.h>
 #include <rte_lcore.h>
 #include <rte_lpm6.h>
@@ -14,6 +16,7 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -27,8 +30,10 @@
 namespace planb {
 namespace {
 
-constexpr size_t kTable24 = (size_t{1} << 24) * 4;
-constexpr size_t kTable8 = (size_t{1} << 8) * 4;
+// Entries of the first table and of each other one.
+constexpr size_t kTable24 = size_t{1} << 24;
+constexpr size_t kTable8 = size_t{1} << 8;
+// Of an entry of 4 bytes: one bit tells whether it is one.
 constexpr NextHopId kMaxNextHop = (NextHopId{1} << 31) - 1;
 
 // Sets DPDK up, once. It pins the calling thread to the core it is on; that is
@@ -61,6 +66,11 @@ bool SetUpDpdk() {
   }();
   return done;
 }
+
+// Addresses of one call.
+constexpr size_t kChunk = 256;
+
+std::atomic<int> tables_made = 0;  // names must differ
 
 // What a table takes: DPDK sets tables aside by its own reckoning, which counts
 // some twice.
@@ -108,91 +118,172 @@ __attribute__((target_clones("avx512f", "default"))) void Narrow(
   }
 }
 
-class DpdkFib6 : public Baseline {
+// The calls of rte_fib6, and of rte_fib below, by the same names.
+struct Ipv6 {
+  using Table = rte_fib6;
+
+  static Table* Create(const char* name, size_t routes, uint32_t tables,
+                       bool wide) {
+    rte_fib6_conf conf = {};
+    conf.type = RTE_FIB6_TRIE;
+    conf.default_nh = kNoRoute;
+    conf.max_routes = static_cast<int>(routes);
+    conf.trie.nh_sz = wide ? RTE_FIB6_TRIE_8B : RTE_FIB6_TRIE_4B;
+    conf.trie.num_tbl8 = tables;
+    return rte_fib6_create(name, SOCKET_ID_ANY, &conf);
+  }
+  static void Free(Table* fib) { rte_fib6_free(fib); }
+  static bool Select(Table* fib, bool vectors) {
+    return rte_fib6_select_lookup(fib, vectors
+                                           ? RTE_FIB6_LOOKUP_TRIE_VECTOR_AVX512
+                                           : RTE_FIB6_LOOKUP_TRIE_SCALAR) == 0;
+  }
+  static int Change(Table* fib, const Route& route) {
+    const std::string packed = route.prefix.address().ToPacked();
+    const auto* const address = reinterpret_cast<const uint8_t*>(packed.data());
+    const auto length = static_cast<uint8_t>(route.prefix.length());
+    return route.next_hop == kNoRoute
+               ? rte_fib6_delete(fib, address, length)
+               : rte_fib6_add(fib, address, length, route.next_hop);
+  }
+  static void Lookup(Table* fib, const uint8_t* addresses, size_t count,
+                     uint64_t* next_hops) {
+    using Packed = uint8_t[RTE_FIB6_IPV6_ADDR_SIZE];
+    // Only read, though DPDK's interface does not say so.
+    auto* const in = reinterpret_cast<Packed*>(const_cast<uint8_t*>(addresses));
+    rte_fib6_lookup_bulk(fib, in, next_hops, static_cast<int>(count));
+  }
+};
+
+struct Ipv4 {
+  using Table = rte_fib;
+
+  static Table* Create(const char* name, size_t routes, uint32_t tables,
+                       bool wide) {
+    rte_fib_conf conf = {};
+    conf.type = RTE_FIB_DIR24_8;
+    conf.default_nh = kNoRoute;
+    conf.max_routes = static_cast<int>(routes);
+    conf.dir24_8.nh_sz = wide ? RTE_FIB_DIR24_8_8B : RTE_FIB_DIR24_8_4B;
+    conf.dir24_8.num_tbl8 = tables;
+    return rte_fib_create(name, SOCKET_ID_ANY, &conf);
+  }
+  static void Free(Table* fib) { rte_fib_free(fib); }
+  static bool Select(Table* fib, bool vectors) {
+    return rte_fib_select_lookup(
+               fib, vectors ? RTE_FIB_LOOKUP_DIR24_8_VECTOR_AVX512
+                            : RTE_FIB_LOOKUP_DIR24_8_SCALAR_MACRO) == 0;
+  }
+  static int Change(Table* fib, const Route& route) {
+    const std::string packed = route.prefix.address().ToPacked();
+    const auto length = static_cast<uint8_t>(route.prefix.length());
+    const uint32_t address = HostOrder(packed.data());
+    return route.next_hop == kNoRoute
+               ? rte_fib_delete(fib, address, length)
+               : rte_fib_add(fib, address, length, route.next_hop);
+  }
+  static void Lookup(Table* fib, const uint8_t* addresses, size_t count,
+                     uint64_t* next_hops) {
+    uint32_t in[kChunk];
+    for (size_t i = 0; i < count; ++i) in[i] = HostOrder(addresses + 4 * i);
+    rte_fib_lookup_bulk(fib, in, next_hops, static_cast<int>(count));
+  }
+
+ private:
+  static uint32_t HostOrder(const void* address) {
+    uint32_t packed;
+    std::memcpy(&packed, address, sizeof(packed));
+    return be32toh(packed);
+  }
+};
+
+template <typename Of>
+class DpdkFib final : public UpdatableBaseline {
  public:
-  DpdkFib6(rte_fib6* fib, size_t tables) : fib_(fib), tables_(tables) {}
-  ~DpdkFib6() override { rte_fib6_free(fib_); }
-  DpdkFib6(const DpdkFib6&) = delete;
-  DpdkFib6& operator=(const DpdkFib6&) = delete;
+  static absl::StatusOr<std::unique_ptr<UpdatableBaseline>> Build(
+      absl::Span<const Route> routes, RivalKernel kernel) {
+    const std::string name = absl::StrCat("planb", ++tables_made);
+    const Needed needed = Count(routes);
+    const bool wide = std::any_of(
+        routes.begin(), routes.end(),
+        [](const Route& route) { return route.next_hop > kMaxNextHop; });
+    // Room for changes; without them, memory that is not touched.
+    const uint32_t tables = needed.reserved + needed.reserved / 4 + 4096;
+    auto* const fib = Of::Create(
+        name.c_str(), routes.size() + routes.size() / 4 + 4096, tables, wide);
+    if (fib == nullptr) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("DPDK: ", rte_strerror(rte_errno), " for ", tables,
+                       " tables of ", wide ? 2 : 1, " KB"));
+    }
+    auto baseline = std::make_unique<DpdkFib>(fib, wide, needed.used);
+    if (absl::Status status = baseline->Update(routes); !status.ok()) {
+      return status;
+    }
+    const bool vectors = kernel == RivalKernel::kBest && Of::Select(fib, true);
+    ABSL_RAW_CHECK(vectors || Of::Select(fib, false),
+                   "DPDK has no scalar lookup");
+    return baseline;
+  }
+
+  DpdkFib(typename Of::Table* fib, bool wide, size_t tables)
+      : fib_(fib), wide_(wide), tables_(tables) {}
+  ~DpdkFib() override { Of::Free(fib_); }
+  DpdkFib(const DpdkFib&) = delete;
+  DpdkFib& operator=(const DpdkFib&) = delete;
 
   void Lookup(const void* addresses, size_t count,
               void* next_hops) const override {
-    using Packed = uint8_t[RTE_FIB6_IPV6_ADDR_SIZE];
-    // Only read, though DPDK's interface does not say so.
-    auto* in = static_cast<Packed*>(const_cast<void*>(addresses));
+    constexpr size_t kBytes = std::is_same_v<Of, Ipv6> ? 16 : 4;
+    const auto* in = static_cast<const uint8_t*>(addresses);
     auto* out = static_cast<uint8_t*>(next_hops);
     alignas(64) uint64_t wide[kChunk];
     while (count > 0) {
       const size_t n = std::min(count, kChunk);
-      rte_fib6_lookup_bulk(fib_, in, wide, static_cast<int>(n));
+      Of::Lookup(fib_, in, n, wide);
       Narrow(wide, n, out);
-      in += n;
+      in += kBytes * n;
       out += 4 * n;
       count -= n;
     }
   }
 
-  size_t bytes() const override { return kTable24 + tables_ * kTable8; }
+  absl::Status Update(absl::Span<const Route> changes) override {
+    for (const Route& route : changes) {
+      if (!wide_ && route.next_hop > kMaxNextHop) {
+        return absl::UnimplementedError("a next hop of 2^31 or more");
+      }
+      const int status = Of::Change(fib_, route);
+      // What is not there need not be withdrawn.
+      if (status == 0 || (status == -ENOENT && route.next_hop == kNoRoute)) {
+        continue;
+      }
+      return absl::ResourceExhaustedError(
+          absl::StrCat("DPDK: cannot change ", route.prefix.ToString(), ": ",
+                       rte_strerror(-status)));
+    }
+    return absl::OkStatus();
+  }
+
+  size_t bytes() const override {
+    return (kTable24 + tables_ * kTable8) * (wide_ ? 8 : 4);
+  }
 
  private:
-  static constexpr size_t kChunk = 256;
-
-  rte_fib6* const fib_;
+  typename Of::Table* const fib_;
+  const bool wide_;
   const size_t tables_;
 };
 
-absl::Status AddAll(absl::Span<const Route> routes, rte_fib6* fib) {
-  for (const Route& route : routes) {
-    const std::string packed = route.prefix.address().ToPacked();
-    const int status = rte_fib6_add(
-        fib, reinterpret_cast<const uint8_t*>(packed.data()),
-        static_cast<uint8_t>(route.prefix.length()), route.next_hop);
-    if (status != 0) {
-      return absl::ResourceExhaustedError(
-          absl::StrCat("DPDK: cannot add ", route.prefix.ToString(), ": ",
-                       rte_strerror(-status)));
-    }
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<const Baseline>> BuildDpdkFib6(
+absl::StatusOr<std::unique_ptr<UpdatableBaseline>> BuildDpdkFib(
     Family family, absl::Span<const Route> routes, RivalKernel kernel) {
-  if (family != Family::kIpv6) return absl::UnimplementedError("IPv6 only");
-  for (const Route& route : routes) {
-    if (route.next_hop > kMaxNextHop) {
-      return absl::UnimplementedError("a next hop of 2^31 or more");
-    }
-  }
   if (!SetUpDpdk()) {
     return absl::ResourceExhaustedError("DPDK's environment does not start");
   }
-  static std::atomic<int> count = 0;  // names must differ
-  const std::string name = absl::StrCat("planb", ++count);
-  const Needed needed = Count(routes);
-  rte_fib6_conf conf = {};
-  conf.type = RTE_FIB6_TRIE;
-  conf.default_nh = kNoRoute;
-  conf.max_routes = static_cast<int>(routes.size() + 1);
-  conf.trie.nh_sz = RTE_FIB6_TRIE_4B;
-  conf.trie.num_tbl8 = needed.reserved + 64;
-  rte_fib6* const fib = rte_fib6_create(name.c_str(), SOCKET_ID_ANY, &conf);
-  if (fib == nullptr) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("DPDK: ", rte_strerror(rte_errno), " for ",
-                     needed.reserved, " tables of 1 KB"));
-  }
-  auto baseline = std::make_unique<DpdkFib6>(fib, needed.used);
-  if (absl::Status status = AddAll(routes, fib); !status.ok()) return status;
-  const bool vectors =
-      kernel == RivalKernel::kBest &&
-      rte_fib6_select_lookup(fib, RTE_FIB6_LOOKUP_TRIE_VECTOR_AVX512) == 0;
-  ABSL_RAW_CHECK(
-      vectors || rte_fib6_select_lookup(fib, RTE_FIB6_LOOKUP_TRIE_SCALAR) == 0,
-      "DPDK has no scalar lookup");
-  return baseline;
+  return family == Family::kIpv6 ? DpdkFib<Ipv6>::Build(routes, kernel)
+                                 : DpdkFib<Ipv4>::Build(routes, kernel);
 }
 
 namespace {
@@ -232,12 +323,11 @@ class DpdkLpm6 : public Baseline {
   }
 
   size_t bytes() const override {
-    return kTable24 + tables_ * kTable8 + next_hops_.size() * sizeof(NextHopId);
+    return (kTable24 + tables_ * kTable8) * 4 +
+           next_hops_.size() * sizeof(NextHopId);
   }
 
  private:
-  static constexpr size_t kChunk = 256;
-
   rte_lpm6* const lpm_;
   const std::vector<NextHopId> next_hops_;
   const size_t tables_;
@@ -261,8 +351,7 @@ absl::StatusOr<std::unique_ptr<const Baseline>> BuildDpdkLpm6(
   if (!SetUpDpdk()) {
     return absl::ResourceExhaustedError("DPDK's environment does not start");
   }
-  static std::atomic<int> count = 0;  // names must differ
-  const std::string name = absl::StrCat("lpm", ++count);
+  const std::string name = absl::StrCat("lpm", ++tables_made);
   const Needed needed = Count(routes);
   rte_lpm6_config config = {};
   config.max_rules = static_cast<uint32_t>(routes.size() + 2);

@@ -13,7 +13,6 @@
 #include <optional>
 #include <utility>
 
-#include "client/local_table.h"
 #include "client/next_hop_directory.h"
 #include "examples/router/next_hops.h"
 #include "lpm/prefix.h"
@@ -78,8 +77,10 @@ MakeLookups Direct(Ask ask) {
   return [ask] { return std::make_unique<DirectLookups<Ask>>(ask); };
 }
 
-// By a table inside this process, which must outlive the lookups.
-inline MakeLookups LocalLookups(const client::LocalRoutes& routes) {
+// By a table inside this process, which must outlive the lookups: as
+// client::LocalRoutes, or with these functions of its.
+template <typename Routes>
+MakeLookups LocalLookups(const Routes& routes) {
   return Direct([&routes](Burst& burst) {
     NextHopId* const hops = burst.next_hops.data();
     const uint32_t* const hashes = burst.flow_hashes.data();
@@ -110,16 +111,17 @@ inline std::optional<NextHop> FindIn(const client::NextHopObjects& objects,
 }
 
 // Of such a table: an object is there before a lookup can answer with it.
+template <typename Routes>
 class LocalObjects : public Objects {
  public:
-  explicit LocalObjects(const client::LocalRoutes& routes) : routes_(routes) {}
+  explicit LocalObjects(const Routes& routes) : routes_(routes) {}
   std::optional<NextHop> Find(NextHopId id) const override {
     return FindIn(*routes_.objects(), id);
   }
   uint64_t version() const override { return routes_.objects_version(); }
 
  private:
-  const client::LocalRoutes& routes_;
+  const Routes& routes_;
 };
 
 // Of a server's table, which changes here soon after it does there.

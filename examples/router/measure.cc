@@ -27,12 +27,13 @@
 #include "base/monotonic_time.h"
 #include "benchmarks/engine/inputs.h"
 #include "benchmarks/engine/machine.h"
-#include "benchmarks/rivals/rivals.h"
 #include "client/channel.h"
+#include "client/local_table.h"
 #include "client/whole_table.h"
 #include "examples/router/dpdk.h"
 #include "examples/router/fib.h"
 #include "examples/router/pipeline.h"
+#include "examples/router/rival_routes.h"
 #include "examples/router/rpc_fib.h"
 #include "examples/router/testing/frames.h"
 
@@ -40,7 +41,7 @@ ABSL_FLAG(std::string, table, "real", "a table of benchmarks/engine/inputs.h");
 ABSL_FLAG(std::string, trace, "match", "match, uniform or zipf");
 ABSL_FLAG(std::vector<std::string>, fibs,
           std::vector<std::string>({"constant", "local", "dpdk", "paper",
-                                    "poptrie", "cp-trie", "hbs"}),
+                                    "poptrie", "cp-trie", "hbs", "neurotrie"}),
           "the tables: also rpc");
 ABSL_FLAG(std::string, server, "",
           "rpc: a server whose table is replaced by this one");
@@ -82,24 +83,6 @@ uint16_t Renew(uint16_t, uint16_t, rte_mbuf** packets, uint16_t count, uint16_t,
     feed->next = (feed->next + 1) % kTraceAddresses;
   }
   return count;
-}
-
-absl::StatusOr<std::unique_ptr<const Baseline>> BuildRival(
-    const std::string& name, absl::Span<const Route> routes) {
-  const Family v6 = Family::kIpv6;
-  if (name == "dpdk") return BuildDpdkFib(v6, routes);
-  if (name == "paper") return paper::BuildPaper(v6, routes);
-  if (name == "poptrie") return BuildPoptrie(v6, routes);
-  if (name == "cp-trie") return BuildCpTrie(v6, routes);
-  if (name == "hbs") return BuildHbs(v6, routes);
-  return absl::InvalidArgumentError(absl::StrCat("no table ", name));
-}
-
-MakeLookups LookupsOf(const Baseline& rival) {
-  return Direct([&rival](Burst& burst) {
-    rival.Lookup(burst.addresses_v6.data(), burst.v6, burst.next_hops.data());
-    return true;
-  });
 }
 
 absl::Status Load(absl::Span<const Route> routes, const std::string& server) {
@@ -159,15 +142,16 @@ absl::Status Measure() {
   Neighbors neighbors;
   neighbors.Set(0, Around::Gateway(), kStation);
 
+  const GenerationChanges changes = {
+      .generation = 1, .reset = true, .routes = table->routes};
   client::LocalRoutes local;
-  std::map<std::string, std::unique_ptr<const Baseline>> rivals;
+  std::map<std::string, std::unique_ptr<RivalRoutes>> rivals;
   std::vector<std::pair<std::string, MakeLookups>> fibs;
   for (const std::string& name : absl::GetFlag(FLAGS_fibs)) {
     if (name == "constant") {
       fibs.emplace_back(name, ConstantLookups(1));
     } else if (name == "local") {
-      status = local.Apply(
-          {.generation = 1, .reset = true, .routes = table->routes});
+      status = local.Apply(changes);
       fibs.emplace_back(name, LocalLookups(local));
     } else if (name == "rpc") {
       const std::string target = absl::GetFlag(FLAGS_server);
@@ -178,11 +162,13 @@ absl::Status Measure() {
                                  .patience = absl::Seconds(10)});
       if (!lookups.ok()) return lookups.status();
       fibs.emplace_back(name, *std::move(lookups));
+    } else if (IsRival(name)) {
+      auto& rival = rivals[name] = std::make_unique<RivalRoutes>(name);
+      rival->Take(changes);
+      status = rival->Build();
+      fibs.emplace_back(name, LocalLookups(*rival));
     } else {
-      auto rival = BuildRival(name, table->routes);
-      if (!rival.ok()) return rival.status();
-      fibs.emplace_back(name, LookupsOf(**rival));
-      rivals[name] = *std::move(rival);
+      status = absl::InvalidArgumentError(absl::StrCat("no table ", name));
     }
     if (!status.ok()) return status;
   }

@@ -89,7 +89,7 @@ class PipelineTest : public testing::Test {
   }
 
   client::LocalRoutes routes;
-  LocalObjects objects{routes};
+  LocalObjects<client::LocalRoutes> objects{routes};
   Neighbors neighbors;
   std::unique_ptr<RingPorts> ports;
   std::unique_ptr<Pipeline> pipeline;

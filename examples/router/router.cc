@@ -18,6 +18,7 @@
 #include "absl/flags/usage.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "absl/synchronization/notification.h"
@@ -32,6 +33,7 @@
 #include "examples/router/kernel.h"
 #include "examples/router/next_hops.h"
 #include "examples/router/pipeline.h"
+#include "examples/router/rival_routes.h"
 #include "examples/router/rpc_fib.h"
 
 ABSL_FLAG(std::string, server, "unix:///run/planb/planb.sock",
@@ -40,7 +42,8 @@ ABSL_FLAG(std::string, table, "default", "name of the table");
 ABSL_FLAG(std::string, fib, "local",
           "local: a table in this process that follows the server's; rpc: a "
           "stream of lookups for each LPM core; constant:ID: every packet has "
-          "this next hop");
+          "this next hop; dpdk, poptrie, cp-trie, hbs, neurotrie, paper: as "
+          "local, with DPDK's FIBs or a scheme that is measured beside");
 ABSL_FLAG(uint32_t, in_flight, 16, "rpc: bursts of a core that wait");
 ABSL_FLAG(absl::Duration, grace, absl::Seconds(10),
           "rpc: how long the last answers stand while the server is away");
@@ -138,11 +141,19 @@ absl::StatusOr<PipelineOptions> ReadOptions() {
 // What --fib names.
 struct Table {
   std::unique_ptr<client::LocalTable> local;
-  std::unique_ptr<Objects> objects;  // may use `local`
+  std::unique_ptr<RivalTable> rival;
+  std::unique_ptr<Objects> objects;  // may use these
   MakeLookups lookups;
   size_t capacity = 1;  // bursts of each core that may wait
 };
 
+template <typename Routes>
+void UseLocal(const Routes& routes, Table& table) {
+  table.objects = std::make_unique<LocalObjects<Routes>>(routes);
+  table.lookups = LocalLookups(routes);
+}
+
+// REQUIRES: DPDK's environment has started.
 absl::StatusOr<Table> OpenTable() {
   const std::string fib = absl::GetFlag(FLAGS_fib);
   const std::string server = absl::GetFlag(FLAGS_server);
@@ -154,8 +165,14 @@ absl::StatusOr<Table> OpenTable() {
     auto local = client::LocalTable::Follow(*channel, {.table = name});
     if (!local.ok()) return local.status();
     table.local = *std::move(local);
-    table.objects = std::make_unique<LocalObjects>(table.local->routes());
-    table.lookups = LocalLookups(table.local->routes());
+    UseLocal(table.local->routes(), table);
+    return table;
+  }
+  if (IsRival(fib)) {
+    auto rival = RivalTable::Follow(*channel, name, fib);
+    if (!rival.ok()) return rival.status();
+    table.rival = *std::move(rival);
+    UseLocal(table.rival->routes(), table);
     return table;
   }
   absl::string_view constant = fib;
@@ -177,7 +194,8 @@ absl::StatusOr<Table> OpenTable() {
     table.lookups = ConstantLookups(*id);
   } else {
     return absl::InvalidArgumentError(
-        absl::StrCat("--fib=", fib, ": not local, rpc or constant:ID"));
+        absl::StrCat("--fib=", fib, ": not local, rpc, constant:ID, ",
+                     absl::StrJoin(RivalKinds(), ", ")));
   }
   auto directory = client::NextHopDirectory::Follow(*channel, {.table = name});
   if (!directory.ok()) return directory.status();
@@ -214,6 +232,7 @@ absl::Status Run() {
   EnvironmentOptions environment = {
       .huge_pages = absl::GetFlag(FLAGS_huge_pages),
       .megabytes = absl::GetFlag(FLAGS_memory_megabytes),
+      .widest_vectors = absl::GetFlag(FLAGS_fib) == "dpdk",
       .devices =
           absl::StrSplit(absl::GetFlag(FLAGS_devices), ';', absl::SkipEmpty())};
   const bool devices_given = !environment.devices.empty();
@@ -237,11 +256,10 @@ absl::Status Run() {
   if (kernel) status.Update(AddKernelAddresses(options->ports));
   if (!status.ok()) return status;
   if (kernel) options->hold_neighbor = kHeldOfNeighbor;
-  auto table = OpenTable();
-  if (!table.ok()) return table.status();
-
   status = StartEnvironment(environment);
   if (!status.ok()) return status;
+  auto table = OpenTable();
+  if (!table.ok()) return table.status();
   const auto pool = MakePool(options->buffers(table->capacity));
   if (!pool.ok()) return pool.status();
   for (Port& port : options->ports) {

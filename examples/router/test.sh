@@ -13,4 +13,5 @@ if bazel-bin/examples/router/measure --repeats=0 2>/dev/null; then
   echo "a measurement of no turn is no error"
   exit 1
 fi
-bazel test --noshow_progress //examples/router:pipeline_test
+bazel test --noshow_progress //examples/router:{pipeline,rival_routes}_test \
+  //benchmarks/rivals:dpdk_fib_test

@@ -7,10 +7,13 @@ extern "C" {  // which the header leaves out
 #include <rte_vect.h>
 }
 
+#include <array>
 #include <atomic>
+#include <cstdio>
 #include <cstring>
 #include <map>
 #include <memory>
+#include <optional>
 #include <random>
 #include <set>
 #include <thread>
@@ -20,6 +23,7 @@ extern "C" {  // which the header leaves out
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/time/clock.h"
+#include "base/testing/server_process.h"
 #include "client/local_table.h"
 #include "examples/router/testing/ring_ports.h"
 #include "lpm/synthetic/synthetic.h"
@@ -467,6 +471,113 @@ TEST_F(PipelineTest, EndsWithPacketsThatWaitAndOthersInItsRings) {
   for (int i = 0; i < 10; ++i) pipeline->PollOnce();
   EXPECT_EQ(pipeline->counts().held(), 200U);
   pipeline->Stop(absl::ZeroDuration());
+}
+
+// PLANB_ROUTER_PACKETS: how many. On one thread, and on two beside this one.
+class Conserves : public PipelineTest,
+                  public testing::WithParamInterface<bool> {};
+INSTANTIATE_TEST_SUITE_P(Threads, Conserves, testing::Bool());
+
+// Whatever becomes of packets, and when a pipeline ends with some.
+TEST_P(Conserves, Buffers) {
+  const bool threads = GetParam();
+  const uint64_t packets = FromEnvironment("PLANB_ROUTER_PACKETS", 200'000);
+  PipelineOptions options;
+  options.rx = {0, 1};
+  options.lpm = {1, 0};
+  options.ring = 32;
+  options.icmp_rate = 1e9;
+  options.icmp_burst = 1e9;
+  options.hold_neighbor = 16;
+  options.hold_total = 40;
+  options.hold_seconds = 0.0005;
+  options.idle_sleep = absl::Microseconds(50);
+  Open(options);
+  options.ports = ports->ports;
+  Know(1);
+  std::vector<Route> table;
+  for (NextHopId id = 1; id <= 5; ++id) {
+    table.push_back(
+        {*Prefix::Parse(absl::StrCat("2001:db8:", id, "::/48")), id});
+  }
+  NextHop nowhere = ObjectOf(4);
+  nowhere.interface = "eth9";
+  Apply(table,
+        {ObjectOf(1), ObjectOf(2), nowhere, {.id = 5, .interface = "eth2"}});
+  std::vector<Frame> frames;
+  for (uint16_t flow = 0; flow < 100; ++flow) {
+    // Most are forwarded, or would be.
+    for (const char* const to : {"2001:db8:1::1", "2001:db8:2::1"}) {
+      frames.push_back(MakeFrame({.destination = to, .port = flow}));
+    }
+  }
+  for (const char* const to :
+       {"2001:db8:3::1", "2001:db8:4::1", "2001:db8:5::1", "2001:db8:6::1",
+        "2001:db8:fffe::2"}) {
+    frames.push_back(MakeFrame({.destination = to}));
+  }
+  frames.push_back(MakeFrame({.hops = 1}));
+  frames.push_back(MakeFrame({.bytes = 1461}));
+  frames.push_back(MakeFrame({.padding = 10}));
+  for (const size_t bytes : {10, 30}) {
+    frames.push_back(MakeFrame({}));
+    frames.back().resize(bytes);
+  }
+  for (const size_t byte : {0, 12, 14, 18}) {
+    frames.push_back(MakeFrame({}));
+    frames.back()[byte] ^= 0xff;
+  }
+  std::mt19937 random(1);
+  std::array<uint64_t, kVerdicts> dropped = {};
+  uint64_t given = 0, received = 0, sent = 0, errors = 0;
+  for (uint64_t round = 1; given < packets; ++round) {
+    // At times more than rings hold, and more than a port takes.
+    for (size_t i = random() % 300; i > 0; --i) {
+      const Frame& frame = frames[random() % frames.size()];
+      given += ports->Give(random() % kPorts, frame) ? 1 : 0;
+    }
+    for (size_t i = random() % 20; !threads && i > 0; --i) {
+      pipeline->PollOnce();
+    }
+    if (random() % 8 == 0) ports->Discard();
+    if (round % 8 == 0) {
+      neighbors.Set(2, GatewayOf(2),
+                    round % 16 == 0 ? std::optional(MacOf(2)) : std::nullopt);
+    }
+    if (round % 64 == 0) {
+      Apply({{table[0].prefix, static_cast<NextHopId>(1 + round / 64 % 3)}});
+    }
+    if (round % 256 != 1 && given < packets) continue;
+    // The end, with what it has.
+    pipeline->Stop(absl::ZeroDuration());
+    const Counts counts = pipeline->counts();
+    received += counts.received();
+    sent += counts.sent();
+    errors += counts.icmp_errors;
+    for (size_t i = 0; i < kVerdicts; ++i) dropped[i] += counts.dropped[i];
+    pipeline.reset();
+    ports->DiscardAll();
+    ASSERT_EQ(RingPorts::Missing(), 0U) << "after " << given << " packets";
+    pipeline =
+        Pipeline::Create(options, LocalLookups(routes), objects, neighbors)
+            .value();
+    if (threads) {
+      ASSERT_TRUE(pipeline->Start().ok());
+    }
+  }
+  std::printf("%lu packets given, %lu received, %lu sent, %lu ICMP errors\n",
+              given, received, sent, errors);
+  EXPECT_GT(received, packets / 3);
+  EXPECT_GT(sent, packets / 10);
+  EXPECT_GT(errors, 0U);
+  for (const Verdict why :
+       {Verdict::kOtherStation, Verdict::kNotIp, Verdict::kLocal,
+        Verdict::kTruncated, Verdict::kBadVersion, Verdict::kBadLength,
+        Verdict::kExpired, Verdict::kNoRoute, Verdict::kUnknownObject,
+        Verdict::kUnresolved, Verdict::kTooBig, Verdict::kQueueFull,
+        Verdict::kPortFull}) {
+    EXPECT_GT(dropped[static_cast<size_t>(why)], 0U) << VerdictName(why);
+  }
 }
 
 uint16_t TakeLong(uint16_t, uint16_t, rte_mbuf**, uint16_t count, uint16_t,

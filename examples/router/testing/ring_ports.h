@@ -104,6 +104,18 @@ class RingPorts {
     return sent;
   }
 
+  // Frees all frames sent since the last call.
+  void Discard() {
+    for (const auto& rings : rings_) {
+      for (size_t queue = 1; queue < rings.size(); ++queue) Empty(rings[queue]);
+    }
+  }
+  // And those that nothing received. REQUIRES: no pipeline runs.
+  void DiscardAll() {
+    Discard();
+    for (const auto& rings : rings_) Empty(rings[0]);
+  }
+
   // Buffers that are not in the pool.
   static size_t Missing() {
     return pool_ == nullptr ? 0 : rte_mempool_in_use_count(pool_);
@@ -112,6 +124,14 @@ class RingPorts {
   std::vector<Port> ports;
 
  private:
+  static void Empty(rte_ring* ring) {
+    void* packets[64];
+    while (const unsigned count =
+               rte_ring_dequeue_burst(ring, packets, 64, nullptr)) {
+      rte_pktmbuf_free_bulk(reinterpret_cast<rte_mbuf**>(packets), count);
+    }
+  }
+
   static inline rte_mempool* pool_ = nullptr;
   std::vector<std::vector<rte_ring*>> rings_;
 };

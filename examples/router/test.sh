@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 
-# Builds the router and runs the tests that need DPDK; skipped without libdpdk-dev.
+# Builds the router and runs the tests that need DPDK, one of packets also
+# with ASan; skipped without libdpdk-dev.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 if [[ ! -e /usr/include/dpdk/rte_ethdev.h ]]; then
@@ -13,5 +14,6 @@ if bazel-bin/examples/router/measure --repeats=0 2>/dev/null; then
   echo "a measurement of no turn is no error"
   exit 1
 fi
-bazel test --noshow_progress //examples/router:{pipeline,rival_routes}_test \
+bazel test --noshow_progress //examples/router:{pipeline,pcap,rival_routes}_test \
   //benchmarks/rivals:dpdk_fib_test
+bazel test --noshow_progress --config=asan //examples/router:pcap_test

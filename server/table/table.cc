@@ -131,7 +131,8 @@ void Table::Stage(Submitted& submitted, UpdateStaging::Prepared* prepared) {
   if (staged.ok()) {
     submitted.staged = *std::move(staged);
   } else {
-    submitted.staged = {.operations = RefusedOperations(submitted.batch)};
+    submitted.staged = UpdateStaging::Staged();
+    submitted.staged.operations = RefusedOperations(submitted.batch);
   }
 }
 

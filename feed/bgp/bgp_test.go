@@ -45,7 +45,7 @@ func listen(t *testing.T, sink *sourcetest.Sink, more, section string, neighbors
 
 func await(t *testing.T, sink *sourcetest.Sink, peer, state string) {
 	t.Helper()
-	sourcetest.Within(t, 20*time.Second, peer+" is "+state, func() bool { return sink.State(peer) == state })
+	sourcetest.Eventually(t, peer+" is "+state, func() bool { return sink.State(peer) == state })
 }
 
 func TestAPeerIsFollowed(t *testing.T) {
@@ -62,7 +62,7 @@ func TestAPeerIsFollowed(t *testing.T) {
 		t.Errorf("%d routes; %q, %q", sink.Len(), sink.Text("192.0.2.0/24"), sink.Text("2001:db8:1::/48"))
 	}
 	peer.Say(t, "add 2001:db8:1::/48 2001:db8:ffff::2", "del 2001:db8:2::/48 2001:db8:ffff::1")
-	sourcetest.Within(t, 10*time.Second, "a change and an end", func() bool {
+	sourcetest.Eventually(t, "a change and an end", func() bool {
 		return sink.Len() == 10 && sink.Text("2001:db8:1::/48") == "2001:db8:ffff::2"
 	})
 	if got := strings.Join(sink.Events(), ", "); got != "lost 127.0.0.2, begun local, complete local, begun 127.0.0.2, complete 127.0.0.2" {
@@ -90,7 +90,7 @@ func TestAPeerThatIsKilledKeepsItsRoutes(t *testing.T) {
 			}
 			bgptest.Start(t, address, port, graceful, lines(19)...)
 			await(t, sink, address, "complete")
-			sourcetest.Within(t, 5*time.Second, "one route went", func() bool { return sink.Len() == 20 })
+			sourcetest.Eventually(t, "one route went", func() bool { return sink.Len() == 20 })
 			if sink.Withdrawn() != 1 {
 				t.Errorf("%d withdrawals, not 1", sink.Withdrawn())
 			}
@@ -114,7 +114,7 @@ func TestPathsOfSeveralPeersAreOneRoute(t *testing.T) {
 				t.Logf("last: %s", last)
 			}
 		}()
-		sourcetest.Within(t, 10*time.Second, want, func() bool {
+		sourcetest.Eventually(t, want, func() bool {
 			last = sink.Text("2001:db8::/32")
 			return last == want
 		})
@@ -340,7 +340,7 @@ func TestPeersOfNoNameAreWaitedForUntilEnoughIsTold(t *testing.T) {
 	}
 	w.take(announcements(19, false)...)
 	w.endOfRIB(netip.MustParseAddr(graceful), bgp.RF_IPv6_UC)
-	sourcetest.Within(t, 5*time.Second, "all is told", func() bool { return table.Stats().Settled })
+	sourcetest.Eventually(t, "all is told", func() bool { return table.Stats().Settled })
 }
 
 // The routes of a server stay while a peer may still claim them.

@@ -123,7 +123,7 @@ func dial(t *testing.T, port int, from string) *router {
 	t.Helper()
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
 	var connection net.Conn
-	sourcetest.Within(t, 5*time.Second, "the station listens", func() (ok bool) {
+	sourcetest.Eventually(t, "the station listens", func() (ok bool) {
 		var err error
 		connection, err = dialer.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 		return err == nil
@@ -141,7 +141,7 @@ func (r *router) send(messages ...[]byte) {
 
 func await(t *testing.T, sink *sourcetest.Sink, session, state string) {
 	t.Helper()
-	sourcetest.Within(t, 10*time.Second, session+" is "+state, func() bool { return sink.State(session) == state })
+	sourcetest.Eventually(t, session+" is "+state, func() bool { return sink.State(session) == state })
 }
 
 func has(t *testing.T, sink *sourcetest.Sink, prefix, text string) {
@@ -152,7 +152,7 @@ func has(t *testing.T, sink *sourcetest.Sink, prefix, text string) {
 			t.Logf("last %q", last)
 		}
 	}()
-	sourcetest.Within(t, 5*time.Second, prefix+" is "+text, func() bool {
+	sourcetest.Eventually(t, prefix+" is "+text, func() bool {
 		last = sink.Text(prefix)
 		return last == text
 	})
@@ -175,7 +175,7 @@ func TestALocRIBIsFollowedAndKeptUntilItsEndOfRIB(t *testing.T) {
 		t.Errorf("a router that never came is %q, not expected", got)
 	}
 	r.send(add(own, p2, "2001:db8:ffff::2", 0), remove(own, p1, 0))
-	sourcetest.Within(t, 5*time.Second, "one is gone", func() bool { return sink.Len() == 1 })
+	sourcetest.Eventually(t, "one is gone", func() bool { return sink.Len() == 1 })
 	r.send(add(own, p1, "2001:db8:ffff::1", 0))
 	has(t, sink, p1, "2001:db8:ffff::1")
 	r.Close()
@@ -361,7 +361,7 @@ func TestPathsAreNumberedIfBothSidesSaidSo(t *testing.T) {
 			add(a, p1, "2001:db8:ffff::2", 2, options...))
 		has(t, sink, p1, want)
 		r.send(remove(a, p1, 1, options...), remove(a, p1, 2, options...))
-		sourcetest.Within(t, 5*time.Second, "nothing is left", func() bool { return sink.Len() == 0 })
+		sourcetest.Eventually(t, "nothing is left", func() bool { return sink.Len() == 0 })
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"planb.dev/lookup/feed/bgp/bgptest"
 	"planb.dev/lookup/feed/source/sourcetest"
@@ -37,11 +36,11 @@ func TestTheLocRIBOfGoBGPIsFollowed(t *testing.T) {
 			first := bgptest.StartTo(t, a, hub, port, "add 2001:db8:2::/48 2001:db8:ffff::a")
 			await := func(want string) {
 				t.Helper()
-				sourcetest.Within(t, 15*time.Second, "2001:db8:2::/48 is "+want, func() bool { return sink.Text("2001:db8:2::/48") == want })
+				sourcetest.Eventually(t, "2001:db8:2::/48 is "+want, func() bool { return sink.Text("2001:db8:2::/48") == want })
 			}
 			await("2001:db8:ffff::a") // of two the older one counts
 			second := bgptest.StartTo(t, b, hub, port, "add 2001:db8:3::/48 2001:db8:ffff::b", "add 2001:db8:2::/48 2001:db8:ffff::b")
-			sourcetest.Within(t, 15*time.Second, "the second peer", func() bool { return sink.Text("2001:db8:3::/48") != "" })
+			sourcetest.Eventually(t, "the second peer", func() bool { return sink.Text("2001:db8:3::/48") != "" })
 			if multipath {
 				await("2001:db8:ffff::a 2001:db8:ffff::b")
 			} else {
@@ -100,12 +99,12 @@ route-map some permit 10
 	first := bgptest.StartTo(t, "10.9.9.3", "10.9.9.2", 1790, lines...)
 	bgptest.StartTo(t, "10.9.9.4", "10.9.9.2", 1790, "add 2001:db8:1::/48 2001:db8:ffff::4")
 	// FRR tells no route that was not valid when it came.
-	sourcetest.Within(t, 20*time.Second, "the routes are valid", func() bool {
+	sourcetest.Eventually(t, "the routes are valid", func() bool {
 		return strings.Count(frr.Vtysh("bgpd", "show bgp ipv4 unicast", "show bgp ipv6 unicast"), "*> ") == 3
 	})
 	sourcetest.Run(t, New, "listen: 127.0.0.1:11019\nrouters: [127.0.0.1]\nrib: post-policy\npeers: [10.9.9.3, 10.9.9.4]\nquiet: 20s", sink)
 	for _, session := range []string{"127.0.0.1 10.9.9.3", "127.0.0.1 10.9.9.4"} {
-		sourcetest.Within(t, 20*time.Second, session+" has told all", func() bool { return sink.State(session) == "complete" })
+		sourcetest.Eventually(t, session+" has told all", func() bool { return sink.State(session) == "complete" })
 	}
 	has(t, sink, "2001:db8:1::/48", "2001:db8:ffff::3")
 	has(t, sink, "192.0.2.0/24", "10.9.9.9")

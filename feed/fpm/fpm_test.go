@@ -79,7 +79,7 @@ func start(t *testing.T, sink *sourcetest.Sink, more string) (dial func() net.Co
 	return func() net.Conn {
 		t.Helper()
 		var connection net.Conn
-		sourcetest.Within(t, 5*time.Second, "the source listens", func() bool {
+		sourcetest.Eventually(t, "the source listens", func() bool {
 			connection, err = net.Dial("tcp", address)
 			return err == nil
 		})
@@ -114,7 +114,7 @@ func addAll(t *testing.T, connection net.Conn, prefixes []string) {
 
 func await(t *testing.T, sink *sourcetest.Sink, state string) {
 	t.Helper()
-	sourcetest.Within(t, 5*time.Second, "the session is "+state, func() bool { return sink.State("") == state })
+	sourcetest.Eventually(t, "the session is "+state, func() bool { return sink.State("") == state })
 }
 
 // A connection that tells so many routes until they are complete, and ends.
@@ -185,7 +185,7 @@ func TestAFrameIsOneTransaction(t *testing.T) {
 	send(t, connection, frame(add("2001:db8::/32", "2001:db8::1"), add("192.0.2.0/24", "198.51.100.1")))
 	await(t, sink, "complete")
 	send(t, connection, frame(remove("2001:db8::/32"), add("2001:db8::/32", "2001:db8::2")), frame(remove("192.0.2.0/24")))
-	sourcetest.Within(t, 5*time.Second, "the end is told", func() bool { return sink.Withdrawn() == 1 })
+	sourcetest.Eventually(t, "the end is told", func() bool { return sink.Withdrawn() == 1 })
 	if sink.Text("2001:db8::/32") != "2001:db8::2" || sink.Len() != 1 {
 		t.Errorf("%s of %d", sink.Text("2001:db8::/32"), sink.Len())
 	}
@@ -208,7 +208,7 @@ func TestARouteOfAnUnknownNextHopKeepsItsAnswer(t *testing.T) {
 	send(t, connection, frame(add("2001:db8::/32", "2001:db8::1")))
 	await(t, sink, "complete")
 	send(t, connection, frame(route(unix.RTM_NEWROUTE, "2001:db8::/32", unix.RT_TABLE_MAIN, "", 5)), frame(add("2001:db8:1::/48", "2001:db8::1")))
-	sourcetest.Within(t, 5*time.Second, "both frames came", func() bool { return sink.Len() == 2 })
+	sourcetest.Eventually(t, "both frames came", func() bool { return sink.Len() == 2 })
 	if sink.Text("2001:db8::/32") != "2001:db8::1" {
 		t.Errorf("%q", sink.Text("2001:db8::/32"))
 	}
@@ -216,7 +216,7 @@ func TestARouteOfAnUnknownNextHopKeepsItsAnswer(t *testing.T) {
 	encoder.Uint32(unix.NHA_ID, 5)
 	encoder.Bytes(unix.NHA_GATEWAY, netip.MustParseAddr("2001:db8::9").AsSlice())
 	send(t, connection, frame(message(unix.RTM_NEWNEXTHOP, make([]byte, 8), encoder)))
-	sourcetest.Within(t, 5*time.Second, "the route has its next hop",
+	sourcetest.Eventually(t, "the route has its next hop",
 		func() bool { return sink.Text("2001:db8::/32") == "2001:db8::9" })
 }
 
@@ -278,9 +278,9 @@ func TestAnInterfaceThatComesLaterIsNamed(t *testing.T) {
 	encoder.Uint32(unix.RTA_OIF, 77)
 	send(t, start(t, sink, "")(), frame(message(unix.RTM_NEWROUTE,
 		[]byte{unix.AF_INET6, 32, 0, 0, unix.RT_TABLE_MAIN, unix.RTPROT_BGP, 0, unix.RTN_UNICAST, 0, 0, 0, 0}, encoder)))
-	sourcetest.Within(t, 5*time.Second, "the route", func() bool { return sink.Text("2001:db8::/32") == "%if77" })
+	sourcetest.Eventually(t, "the route", func() bool { return sink.Text("2001:db8::/32") == "%if77" })
 	sourcetest.Ip(t, "link add later index 77 type veth peer name other")
-	sourcetest.Within(t, 5*time.Second, "the name", func() bool { return sink.Text("2001:db8::/32") == "%later" })
+	sourcetest.Eventually(t, "the name", func() bool { return sink.Text("2001:db8::/32") == "%later" })
 }
 
 func TestAConnectionThatIsNotZebraEndsNothing(t *testing.T) {
@@ -294,7 +294,7 @@ func TestAConnectionThatIsNotZebraEndsNothing(t *testing.T) {
 	send(t, wrong, []byte("GET / HTTP/1.1\r\n\r\n"))
 	expectEnd(t, wrong, "the wrong connection")
 	addAll(t, zebra, prefixes(4))
-	sourcetest.Within(t, 5*time.Second, "zebra is followed", func() bool { return sink.Len() == 4 })
+	sourcetest.Eventually(t, "zebra is followed", func() bool { return sink.Len() == 4 })
 	if got := strings.Join(sink.Events(), ", "); got != "lost, begun, complete" {
 		t.Error(got)
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"planb.dev/lookup/feed/source/sourcetest"
 )
@@ -40,7 +39,7 @@ func TestFRRIsFollowedOverAKillOfZebra(t *testing.T) {
 	const routes = 44
 	check := func() {
 		t.Helper()
-		sourcetest.Within(t, 15*time.Second, "all routes", func() bool {
+		sourcetest.Eventually(t, "all routes", func() bool {
 			return sink.State("") == "complete" && sink.Len() == routes
 		})
 		for prefix, want := range map[string]string{
@@ -58,11 +57,11 @@ func TestFRRIsFollowedOverAKillOfZebra(t *testing.T) {
 
 	// A route changes (FRR ends it and tells it anew), and one ends.
 	router.Vtysh("staticd", "configure terminal", "no ipv6 route 2001:db8:b::/48 2001:db8:f::3")
-	sourcetest.Within(t, 10*time.Second, "one path less",
+	sourcetest.Eventually(t, "one path less",
 		func() bool { return sink.Text("2001:db8:b::/48") == "2001:db8:f::2%v0" })
 	router.Vtysh("staticd", "configure terminal", "ipv6 route 2001:db8:b::/48 2001:db8:f::3")
 	router.Vtysh("staticd", "configure terminal", "no ipv6 route 2001:db8:127::/48 2001:db8:f::9")
-	sourcetest.Within(t, 10*time.Second, "the route ended", func() bool { return sink.Len() == routes-1 })
+	sourcetest.Eventually(t, "the route ended", func() bool { return sink.Len() == routes-1 })
 	router.Vtysh("staticd", "configure terminal", "ipv6 route 2001:db8:127::/48 2001:db8:f::9")
 	check()
 

@@ -31,7 +31,7 @@ func within(t *testing.T, sink *sourcetest.Sink, prefix, want string) {
 			t.Logf("%s: %q, not %q", prefix, last, want)
 		}
 	}()
-	sourcetest.Within(t, 10*time.Second, prefix+" "+want, func() bool {
+	sourcetest.Eventually(t, prefix+" "+want, func() bool {
 		last = sink.Text(prefix)
 		return last == want
 	})
@@ -55,7 +55,7 @@ func TestARoutingTableIsFollowed(t *testing.T) {
 		"route add 198.51.100.0/24 via 192.0.2.2", "route add 203.0.113.0/24 via 192.0.2.3 table 1000")
 	sink := sourcetest.NewSink()
 	sourcetest.Run(t, New, "", sink)
-	sourcetest.Within(t, 10*time.Second, "the dump", func() bool { return sink.State("") == "complete" })
+	sourcetest.Eventually(t, "the dump", func() bool { return sink.State("") == "complete" })
 	if sink.Len() != 1 {
 		t.Errorf("%v, not the one route that is not of an address", sink.Prefixes())
 	}
@@ -109,7 +109,7 @@ func TestATableOfANamedNamespace(t *testing.T) {
 		"-n other link set w0 up", "-n other addr add 192.0.2.1/24 dev w0")
 	sink := sourcetest.NewSink()
 	stop := sourcetest.Run(t, New, "{namespace: other, table: 1000, protocols: [static, 186]}", sink)
-	sourcetest.Within(t, 10*time.Second, "the dump of no table", func() bool { return sink.State("") == "complete" })
+	sourcetest.Eventually(t, "the dump of no table", func() bool { return sink.State("") == "complete" })
 	sourcetest.Ip(t,
 		"-n other route add 10.1.0.0/16 via 192.0.2.2 table 1000",
 		"-n other route add 10.2.0.0/16 via 192.0.2.2 proto static",
@@ -129,7 +129,7 @@ func TestATableOfANamedNamespace(t *testing.T) {
 	sink = sourcetest.NewSink()
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(t.Context(), sink) }()
-	sourcetest.Within(t, 10*time.Second, "the dump", func() bool { return sink.State("") == "complete" })
+	sourcetest.Eventually(t, "the dump", func() bool { return sink.State("") == "complete" })
 	stop()
 	sourcetest.Ip(t, "netns del other", "netns add other")
 	select {
@@ -165,7 +165,7 @@ func TestAnOverrunReadsTheTableAnew(t *testing.T) {
 		t.Fatal(err)
 	}
 	sourcetest.Run(t, func(source.Options) (source.Source, error) { return s, nil }, "", sink)
-	sourcetest.Within(t, 10*time.Second, "the dump", func() bool { return sink.State("") == "complete" })
+	sourcetest.Eventually(t, "the dump", func() bool { return sink.State("") == "complete" })
 
 	sink.gate.Lock()
 	var commands []string
@@ -174,7 +174,7 @@ func TestAnOverrunReadsTheTableAnew(t *testing.T) {
 	}
 	batch(t, append(commands, "route del 10.255.0.0/16"))
 	sink.gate.Unlock()
-	sourcetest.Within(t, 10*time.Second, "all routes, and not the one that ended",
+	sourcetest.Eventually(t, "all routes, and not the one that ended",
 		func() bool { return sink.Len() == 5000 && sink.Text("10.255.0.0/16") == "" })
 	if n := testutil.ToFloat64(s.(*kernel).dumps.WithLabelValues(overrun)); n < 1 {
 		t.Errorf("%v dumps after overruns", n)

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // In tells the test process that it is in a namespace that a test made.
@@ -102,7 +101,7 @@ func (f *FRR) Start(daemon, config string, more ...string) (kill func()) {
 	}
 	socket := filepath.Join(f.folder, "zserv")
 	if daemon != "zebra" { // would try again ten seconds later
-		Within(f.t, 10*time.Second, "zebra listens", func() bool {
+		Eventually(f.t, "zebra listens", func() bool {
 			_, err := os.Stat(socket)
 			return err == nil
 		})
@@ -110,7 +109,7 @@ func (f *FRR) Start(daemon, config string, more ...string) (kill func()) {
 	kill = Start(f.t, append([]string{filepath.Join(frrFolder, daemon), "-f", file, "-P", "0",
 		"-z", socket, "-i", filepath.Join(f.folder, daemon+".pid"),
 		"--vty_socket", f.folder}, more...)...)
-	Within(f.t, 10*time.Second, daemon+" takes commands", func() bool {
+	Eventually(f.t, daemon+" takes commands", func() bool {
 		_, err := os.Stat(filepath.Join(f.folder, daemon+".vty"))
 		return err == nil
 	})

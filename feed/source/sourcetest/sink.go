@@ -192,12 +192,15 @@ func (s *Sink) Prefixes() []netip.Prefix {
 	return slices.SortedFunc(maps.Keys(s.routes), netip.Prefix.Compare)
 }
 
-// Within waits until a condition holds.
-func Within(t testing.TB, limit time.Duration, what string, holds func() bool) {
+// What a test waits for comes within it, also on a machine that does much else.
+const patience = 30 * time.Second
+
+// Eventually waits until a condition holds, and ends the test if it does not.
+func Eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
-	for end := time.Now().Add(limit); !holds(); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(patience); !holds(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("not within %v: %s", limit, what)
+			t.Fatalf("not within %v: %s", patience, what)
 		}
 	}
 }

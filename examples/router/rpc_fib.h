@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // A table that is asked: each LPM core has a BatchLookup stream of its own, and
-// several bursts in flight on it. Of IPv6 addresses the upper halves are sent.
-// Where prefixes beyond /64 decide, the burst is asked again with whole ones.
+// several bursts in flight on it, which share messages while the server is
+// busy. Of IPv6 addresses the upper halves are sent. Where prefixes beyond /64
+// decide, the burst is asked again with whole ones.
 
 #ifndef PLANB_EXAMPLES_ROUTER_RPC_FIB_H_
 #define PLANB_EXAMPLES_ROUTER_RPC_FIB_H_

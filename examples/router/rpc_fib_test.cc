@@ -4,16 +4,20 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstring>
 #include <memory>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/monotonic_time.h"
 #include "client/channel.h"
+#include "client/local_table.h"
 #include "client/next_hop_directory.h"
 #include "client/table_client.h"
 #include "client/testing/real_server_fixture.h"
@@ -30,6 +34,11 @@ class RpcFib : public client::testing::RealServerFixture {
   void StartServer(NextHopId first = 1) {
     Start("none");
     ASSERT_FALSE(HasFatalFailure());
+    SetPlaces(first);
+  }
+
+  // Returns the generation, which is visible.
+  uint64_t SetPlaces(NextHopId first) {
     v1::UpdateRoutesRequest request;
     request.set_ack(v1::ACK_VISIBLE);
     for (NextHopId i = 0; i < kPlaces; ++i) {
@@ -45,7 +54,8 @@ class RpcFib : public client::testing::RealServerFixture {
                                 .gateway = *Address::Parse("2001:db8::1"),
                                 .interface = "eth0"});
     const auto updated = client::TableClient(Channel()).UpdateRoutes(request);
-    ASSERT_TRUE(updated.ok()) << updated.status();
+    EXPECT_TRUE(updated.ok()) << updated.status();
+    return updated.ok() ? updated->generation() : 0;
   }
 
   // Asks about the places first, first + 1, ...
@@ -63,7 +73,9 @@ class RpcFib : public client::testing::RealServerFixture {
       std::memcpy(i < v6 ? &burst.addresses_v6[16 * i]
                          : &burst.addresses_v4[4 * (i - v6)],
                   packed.data(), packed.size());
-      burst.flow_hashes[i] = static_cast<uint32_t>(place + (i < v6 ? 0 : 1000));
+      // Several flows have the same place for their last answers.
+      burst.flow_hashes[i] = static_cast<uint32_t>(
+          (place + (i < v6 ? 0 : kPlaces)) << 16 | place % 50);
     }
   }
 
@@ -256,6 +268,79 @@ TEST_F(RpcFib, GoesOnWithTheLastAnswersAndThenWithNone) {
   for (size_t first = 0; first < 200; ++first) {
     ASSERT_TRUE(ask(first, 50));
     Expect(burst, first, 500);
+  }
+}
+
+// One of them is about a /64 that is divided: it alone is asked again.
+TEST_F(RpcFib, BurstsThatComeMeanwhileShareAMessage) {
+  Update({{*Prefix::Parse("2001:db8:5::7/128"), 900}});
+  Questions questions;
+  const auto lookups = Open(
+      {.in_flight = 32, .patience = absl::Seconds(20), .observer = &questions});
+  std::vector<Burst> bursts(10);
+  const auto first = [](size_t i) { return i == 7 ? 0 : 6 + 2 * i; };
+  for (size_t i = 0; i < bursts.size(); ++i) {
+    Fill(bursts[i], first(i), i == 3 ? 0 : i + 1, i == 4 ? 0 : 5);
+    lookups->Start(bursts[i]);
+  }
+  for (size_t i = 0; i < bursts.size(); ++i) {
+    ASSERT_EQ(Await(*lookups), &bursts[i]);
+    if (i == 7) {
+      EXPECT_EQ(bursts[i].next_hops[5], 900U);
+      bursts[i].next_hops[5] = 6;
+    }
+    Expect(bursts[i], first(i), 1);
+  }
+  EXPECT_EQ(questions.count, 3U);
+}
+
+// Of packets whose way changes in flight either is right. Both kinds of tables.
+TEST_F(RpcFib, AnswersAreOfAGenerationInForceWhileAllRoutesChange) {
+  const auto local = client::LocalTable::Follow(Channel());
+  ASSERT_TRUE(local.ok()) << local.status();
+  std::atomic<NextHopId> sent = 1, visible = 1;
+  std::atomic<bool> stop = false;
+  std::thread writer([&] {
+    while (!stop) {
+      ++sent;
+      const uint64_t generation = SetPlaces(sent);
+      EXPECT_TRUE((*local)
+                      ->WaitFor(generation, Deadline::After(absl::Seconds(20)))
+                      .ok());
+      visible = sent.load();
+    }
+  });
+  const absl::Cleanup end = [&] {
+    stop = true;
+    writer.join();
+  };
+  for (const bool rpc : {true, false}) {
+    const auto lookups = rpc ? Open({.patience = absl::Seconds(20)})
+                             : LocalLookups((*local)->routes())();
+    std::vector<Burst> bursts(lookups->capacity());
+    std::vector<NextHopId> least(bursts.size());
+    std::set<NextHopId> seen;
+    size_t started = 0, finished = 0;
+    while (seen.size() < 50) {
+      while (started - finished < bursts.size()) {
+        const size_t at = started % bursts.size();
+        least[at] = visible;
+        Fill(bursts[at], started, 20, 20);
+        lookups->Start(bursts[at]);
+        ++started;
+      }
+      const Burst* const burst = Await(*lookups);
+      ASSERT_NE(burst, nullptr);
+      ASSERT_TRUE(burst->answered);
+      for (size_t i = 0; i < burst->size(); ++i) {
+        const auto place = static_cast<NextHopId>((finished + i) % kPlaces);
+        const NextHopId first = burst->next_hops[i] - place;
+        ASSERT_GE(first, least[finished % bursts.size()]) << rpc;
+        ASSERT_LE(first, sent) << rpc;
+        seen.insert(first);
+      }
+      ++finished;
+    }
   }
 }
 

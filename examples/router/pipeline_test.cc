@@ -11,6 +11,7 @@ extern "C" {  // which the header leaves out
 #include <atomic>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <optional>
@@ -24,7 +25,10 @@ extern "C" {  // which the header leaves out
 #include "absl/cleanup/cleanup.h"
 #include "absl/time/clock.h"
 #include "base/testing/server_process.h"
+#include "client/channel.h"
 #include "client/local_table.h"
+#include "client/table_client.h"
+#include "examples/router/rpc_fib.h"
 #include "examples/router/testing/ring_ports.h"
 #include "lpm/synthetic/synthetic.h"
 #include "lpm/table/group_table.h"
@@ -576,6 +580,8 @@ TEST_P(Conserves, Buffers) {
         Verdict::kExpired, Verdict::kNoRoute, Verdict::kUnknownObject,
         Verdict::kUnresolved, Verdict::kTooBig, Verdict::kQueueFull,
         Verdict::kPortFull}) {
+    // Slow threads may leave what comes after them idle.
+    if (threads && why == Verdict::kPortFull) continue;
     EXPECT_GT(dropped[static_cast<size_t>(why)], 0U) << VerdictName(why);
   }
 }
@@ -603,6 +609,110 @@ TEST_F(PipelineTest, StopForwardsABurstThatIsBeingReceived) {
   rte_eth_remove_rx_callback(device, 0, callback);
   EXPECT_EQ(pipeline->counts().sent(), 20U);
   EXPECT_EQ(pipeline->counts().held(), 0U);
+}
+
+// Both kinds of tables that follow a server. It comes back with what it had,
+// and its changes are taken again.
+TEST_F(PipelineTest, LosesNoPacketWhileTheServerIsKilledAndComesBack) {
+  constexpr NextHopId kHops = 20;
+  const std::string target = absl::StrCat("unix://", TempPath("router.sock"));
+  const std::string store = TempPath("router_store");
+  const absl::Cleanup remove = [&] { std::filesystem::remove_all(store); };
+  std::unique_ptr<ServerProcess> server;
+  const auto start = [&] {
+    server = std::make_unique<ServerProcess>(std::vector<std::string>{
+        absl::StrCat("--listen=", target), absl::StrCat("--store=", store),
+        "--metrics_address="});
+    ASSERT_TRUE(server->AwaitServing()) << server->Log();
+  };
+  start();
+  const auto channel = [&] {
+    return *client::MakeChannel(target, {.own_connection = true});
+  };
+  // Each place has the next hop of its number, but the first has `hop`.
+  const auto update = [&](NextHopId hop) {
+    v1::UpdateRoutesRequest request;
+    request.set_ack(v1::ACK_PERSISTED);
+    for (NextHopId place = 1; place <= kHops; ++place) {
+      *request.add_updates() = client::ToUpdate(
+          {*Prefix::Parse(absl::StrCat("2001:db8:", place, "::/48")),
+           place == 1 ? hop : place});
+    }
+    const auto updated = client::TableClient(channel()).UpdateRoutes(request);
+    ASSERT_TRUE(updated.ok()) << updated.status();
+  };
+  std::vector<NextHop> hops;
+  for (NextHopId id = 1; id <= kHops; ++id) {
+    Know(id);
+    hops.push_back(ObjectOf(id));
+  }
+  Apply({}, hops);
+  for (const bool rpc : {false, true}) {
+    update(1);
+    const auto local = client::LocalTable::Follow(channel());
+    ASSERT_TRUE(local.ok()) << local.status();
+    PipelineOptions options;
+    options.idle_sleep = absl::Microseconds(50);
+    Open(options);
+    options.ports = ports->ports;
+    pipeline = Pipeline::Create(options,
+                                rpc ? RpcLookups(*client::ChannelsTo(target),
+                                                 {.patience = absl::Seconds(1),
+                                                  .grace = absl::Minutes(5)})
+                                          .value()
+                                    : LocalLookups((*local)->routes()),
+                                objects, neighbors)
+                   .value();
+    ASSERT_TRUE(pipeline->Start().ok());
+    uint64_t given = 0, taken = 0, moved = 0;
+    // One packet to each place, and each to its next hop; of the first, which
+    // changes in the end, to either.
+    const auto forward = [&] {
+      for (NextHopId place = 1; place <= kHops; ++place) {
+        const Frame frame =
+            MakeFrame({.destination = absl::StrCat("2001:db8:", place, "::1"),
+                       .number = place});
+        given += ports->Give(place % kPorts, frame) ? 1 : 0;
+      }
+      const absl::Time deadline = absl::Now() + absl::Seconds(20);
+      while (taken < given && absl::Now() < deadline) {
+        for (const Sent& sent : ports->Take()) {
+          NextHopId place = 0;
+          std::memcpy(&place, &sent.frame[58], sizeof(place));
+          const bool other = place == 1 && std::memcmp(&sent.frame[0],
+                                                       MacOf(2).data(), 6) == 0;
+          moved += other ? 1 : 0;
+          if (!other) {
+            EXPECT_EQ(std::memcmp(&sent.frame[0], MacOf(place).data(), 6), 0)
+                << place;
+          }
+          ++taken;
+        }
+      }
+      ASSERT_EQ(taken, given) << pipeline->counts().Text();
+    };
+    const auto forward_for = [&](absl::Duration time) {
+      const absl::Time end = absl::Now() + time;
+      do {
+        forward();
+      } while (absl::Now() < end && moved == 0 && !HasFatalFailure());
+    };
+    forward_for(absl::Milliseconds(100));
+    server->Kill(SIGKILL);
+    server->Wait();
+    forward_for(absl::Seconds(2));  // `rpc` waits for one of them
+    start();
+    forward_for(absl::Milliseconds(100));
+    EXPECT_EQ(moved, 0U);
+    update(2);
+    forward_for(absl::Seconds(30));
+    EXPECT_EQ(moved, 1U);
+    pipeline->Stop(absl::Seconds(20));
+    const Counts counts = pipeline->counts();
+    EXPECT_EQ(counts.received(), given);
+    EXPECT_EQ(counts.sent(), given);
+    pipeline.reset();
+  }
 }
 
 // rte_fib6, which the router is measured with, takes no AVX-512 otherwise.

@@ -46,7 +46,8 @@ TESTS = {
     "examples": MAY["examples"],
 }
 # Measures what it is an example of, and forwards by the rivals.
-MEASURES = {"examples/router/measure.cc", "examples/router/rival_routes.cc"}
+MEASURES = {"examples/router/measure.cc", "examples/router/measure_traffic.h",
+            "examples/router/rival_routes.cc"}
 ROOMS = sorted(MAY, key=len, reverse=True)
 INCLUDE = re.compile(r'^#include "([^"]+/[^"]+)"', re.MULTILINE)
 

@@ -3,19 +3,26 @@
 // The forwarding rate of the pipeline with one table after the other, in turns:
 // the PlanB paper's Figure 7. Packets of 64 bytes go around in a port of one
 // ring; what it receives gets the next destination of a trace and a full hop
-// limit, which stands for a NIC that wrote both into the cache.
+// limit, which stands for a NIC that wrote both into the cache. Before, the MAC
+// address says which next hop the packet went to, which is compared with what
+// lpm/synthetic/reference_table.h has for its destination.
 
 #include <rte_eth_ring.h>
 #include <rte_ethdev.h>
-#include <rte_mbuf.h>
 #include <rte_ring.h>
 
 #include <algorithm>
+#include <atomic>
+#include <bit>
 #include <cstdio>
-#include <cstring>
+#include <filesystem>
+#include <functional>
+#include <limits>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -25,17 +32,19 @@
 #include "absl/time/clock.h"
 #include "base/cpu_list.h"
 #include "base/monotonic_time.h"
+#include "base/testing/server_process.h"
 #include "benchmarks/engine/inputs.h"
 #include "benchmarks/engine/machine.h"
 #include "client/channel.h"
 #include "client/local_table.h"
+#include "client/table_client.h"
 #include "client/whole_table.h"
 #include "examples/router/dpdk.h"
 #include "examples/router/fib.h"
+#include "examples/router/measure_traffic.h"
 #include "examples/router/pipeline.h"
 #include "examples/router/rival_routes.h"
 #include "examples/router/rpc_fib.h"
-#include "examples/router/testing/frames.h"
 
 ABSL_FLAG(std::string, table, "real", "a table of benchmarks/engine/inputs.h");
 ABSL_FLAG(std::string, trace, "match", "match, uniform or zipf");
@@ -43,58 +52,352 @@ ABSL_FLAG(std::vector<std::string>, fibs,
           std::vector<std::string>({"constant", "local", "dpdk", "paper",
                                     "poptrie", "cp-trie", "hbs", "neurotrie"}),
           "the tables: also rpc");
-ABSL_FLAG(std::string, server, "",
-          "rpc: a server whose table is replaced by this one");
 ABSL_FLAG(std::string, rx, "0", "cores that receive");
 ABSL_FLAG(std::string, lpm, "0", "cores that look up and send");
 ABSL_FLAG(uint32_t, burst, 32, "packets looked up at once");
 ABSL_FLAG(uint32_t, packets, 512, "packets that go around");
 ABSL_FLAG(uint32_t, in_flight, 16, "rpc: bursts of a core in flight");
+ABSL_FLAG(
+    std::string, server_cpus, "1",
+    "cores of the server's lookups. There is a server for rpc, and for "
+    "all that follows one: with --changes or --restart, each but constant");
+ABSL_FLAG(uint32_t, addresses, planb::router::kMostAddresses,
+          "length of the trace");
+ABSL_FLAG(uint32_t, changes, 0, "changes of routes a second, in hundreds");
+ABSL_FLAG(
+    bool, restart, false,
+    "a third into a turn the server is killed, and started a second later");
+ABSL_FLAG(bool, latency, false,
+          "then all again at half the rate of the slowest: its time in the "
+          "router, from when a packet should have come");
 ABSL_FLAG(uint32_t, repeats, 7, "turns of each table");
 ABSL_FLAG(absl::Duration, time, absl::Seconds(1), "length of a turn");
 
 namespace planb::router {
 namespace {
 
-constexpr size_t kTraceAddresses = 1 << 20;
-
-// Every next hop is the port itself.
-class Around : public Objects {
+// planb_server beside this program, at one core.
+class Server {
  public:
-  static Address Gateway() { return *Address::Parse("2001:db8::1"); }
-  std::optional<NextHop> Find(NextHopId id) const override {
-    return NextHop{.id = id, .gateway = Gateway(), .interface = "around"};
+  ~Server() {
+    process_.reset();
+    std::filesystem::remove_all(store_);
   }
-  uint64_t version() const override { return 0; }
+  absl::Status Start() {
+    process_ = std::make_unique<ServerProcess>(std::vector<std::string>{
+        absl::StrCat("--listen=", target),
+        absl::StrCat("--store=",
+                     absl::GetFlag(FLAGS_restart) ? store_ : "none"),
+        absl::StrCat("--lookup_cpus=", absl::GetFlag(FLAGS_server_cpus)),
+        "--lookup_threads=1", "--metrics_address="});
+    return process_->AwaitServing() ? absl::OkStatus()
+                                    : absl::InternalError(process_->Log());
+  }
+  void Kill() {
+    process_->Kill(SIGKILL);
+    process_->Wait();
+  }
+  // Returns the generation of the table that now has these routes.
+  absl::StatusOr<uint64_t> Load(absl::Span<const Route> routes) const {
+    v1::ReplaceRoutesRequest first;
+    first.set_ack(v1::ACK_VISIBLE);
+    client::RouteReplacer replacer(Channel(), first);
+    for (const Route& route : routes) {
+      absl::Status added = replacer.Add(route);
+      if (!added.ok()) return added;
+    }
+    const auto loaded = replacer.Finish();
+    if (!loaded.ok()) return loaded.status();
+    return loaded->generation();
+  }
+  std::shared_ptr<grpc::Channel> Channel() const {
+    return *client::MakeChannel(target, {.own_connection = true});
+  }
+
+  const std::string target = absl::StrCat("unix://", TempPath("router.sock"));
+
+ private:
+  const std::string store_ = TempPath("router_store");
+  std::unique_ptr<ServerProcess> process_;
 };
 
-struct Feed {
-  const Trace* trace;
-  size_t next = 0;
+// A table during a turn.
+struct Opened {
+  MakeLookups lookups;
+  std::function<uint64_t()> generation = nullptr;  // of one that follows
+  std::shared_ptr<const void> owner = nullptr;
 };
+using Open = std::function<absl::StatusOr<Opened>()>;
 
-uint16_t Renew(uint16_t, uint16_t, rte_mbuf** packets, uint16_t count, uint16_t,
-               void* user) {
-  auto* const feed = static_cast<Feed*>(user);
-  for (uint16_t i = 0; i < count; ++i) {
-    auto* const ip = rte_pktmbuf_mtod(packets[i], uint8_t*) + kEthernetBytes;
-    std::memcpy(ip + 24, feed->trace->at(feed->next), 16);
-    ip[7] = 64;
-    feed->next = (feed->next + 1) % kTraceAddresses;
-  }
-  return count;
+template <typename Followed>
+absl::StatusOr<Opened> Follow(
+    absl::StatusOr<std::unique_ptr<Followed>> follow) {
+  if (!follow.ok()) return follow.status();
+  const std::shared_ptr<Followed> table = *std::move(follow);
+  const auto& routes = table->routes();
+  return Opened{LocalLookups(routes), [&routes] { return routes.generation(); },
+                table};
 }
 
-absl::Status Load(absl::Span<const Route> routes, const std::string& server) {
-  const auto channel = client::MakeChannel(server);
-  if (!channel.ok()) return channel.status();
-  client::RouteReplacer replacer(*channel);
-  for (const Route& route : routes) {
-    absl::Status added = replacer.Add(route);
-    if (!added.ok()) return added;
+struct Turn {
+  double mpps = 0, changes = 0, p50 = 0, p99 = 0;
+  uint64_t lost = 0, wrong = 0;
+};
+using Turns = std::map<std::string, std::vector<Turn>>;
+
+class Measurement {
+ public:
+  Measurement(const Table& table, const Trace& trace, PipelineOptions options)
+      : table_(table),
+        options_(std::move(options)),
+        changes_(absl::GetFlag(FLAGS_changes) / 100),
+        answers_(table.routes, trace, changes_),
+        traffic_(trace, answers_) {}
+
+  absl::Status Run() {
+    const std::vector<std::string> names = absl::GetFlag(FLAGS_fibs);
+    const auto has = [&](const char* name) {
+      return std::find(names.begin(), names.end(), name) != names.end();
+    };
+    if (!answers_.has_all_places()) {
+      return absl::InvalidArgumentError("--changes: too many for the trace");
+    }
+    absl::Status status;
+    if (has("rpc") || changes_ > 0 || absl::GetFlag(FLAGS_restart)) {
+      status = server_.Start();
+      if (!status.ok()) return status;
+      const auto loaded = server_.Load(table_.routes);
+      if (!loaded.ok()) return loaded.status();
+      loaded_ = *loaded;
+    }
+    status = StartEnvironment(
+        {.megabytes = has("dpdk") ? 6144 : 512, .widest_vectors = true});
+    if (status.ok()) status = MakePort();
+    for (const std::string& name : names) {
+      if (!status.ok()) return status;
+      auto open = OpenTable(name);
+      status = open.status();
+      if (open.ok()) fibs_.emplace_back(name, *std::move(open));
+    }
+    Turns turns, paced;
+    if (status.ok()) status = TakeTurns(0, turns);
+    if (status.ok() && absl::GetFlag(FLAGS_latency)) {
+      double slowest = std::numeric_limits<double>::infinity();
+      for (const auto& [name, all] : turns) {
+        slowest = std::min(slowest, MedianOf(all, &Turn::mpps));
+      }
+      status = TakeTurns(2e3 * TicksPerNanosecond() / slowest, paced);
+    }
+    if (!status.ok()) return status;
+    std::printf(
+        "table,routes,trace,burst,rx,lpm,changes,restart,fib,mpps,least,most,"
+        "ns,lost,wrong,paced_mpps,p50_us,p99_us\n");
+    for (const std::string& name : names) {
+      Print(name, turns[name], paced[name]);
+    }
+    return status;
   }
-  return replacer.Finish().status();
-}
+
+ private:
+  absl::Status MakePort() {
+    const auto pool = MakePool(8191);
+    if (!pool.ok()) return pool.status();
+    pool_ = *pool;
+    // Each core that looks up sends.
+    ring_ = rte_ring_create("around", 4096, SOCKET_ID_ANY,
+                            RING_F_MP_HTS_ENQ | RING_F_SC_DEQ);
+    std::vector<rte_ring*> tx(options_.lpm.size(), ring_);
+    const int device = rte_eth_from_rings("around", &ring_, 1, tx.data(),
+                                          static_cast<unsigned>(tx.size()), 0);
+    if (device < 0) return absl::InternalError("no port of a ring");
+    Port port = {.interface = "around",
+                 .device = static_cast<uint16_t>(device)};
+    absl::Status status = StartDevice(port.device, 1, options_.tx_queues(),
+                                      pool_, port.mac, port.mtu);
+    port.mac = kStation;
+    options_.ports = {port};
+    rte_eth_add_rx_callback(port.device, 0, Traffic::Take, &traffic_);
+    std::set<NextHopId> hops;
+    for (const Route& route : table_.routes) hops.insert(route.next_hop);
+    for (NextHopId id = 1; id <= Answers::kHops; ++id) hops.insert(id);
+    for (const NextHopId id : hops) {
+      neighbors_.Set(0, Around::Gateway(id), Around::MacOf(id));
+    }
+    return status;
+  }
+
+  absl::StatusOr<Open> OpenTable(const std::string& name) {
+    const auto always = [](MakeLookups lookups) -> Open {
+      return [lookups = std::move(lookups)] { return Opened{lookups}; };
+    };
+    if (name == "constant") return always(ConstantLookups(1));
+    if (name == "rpc") {
+      RpcOptions options = {.in_flight = absl::GetFlag(FLAGS_in_flight)};
+      // A processor that others use makes no server go away.
+      if (!absl::GetFlag(FLAGS_restart)) options.patience = absl::Seconds(10);
+      auto lookups = RpcLookups(*client::ChannelsTo(server_.target), options);
+      if (!lookups.ok()) return lookups.status();
+      return always(*std::move(lookups));
+    }
+    if (name != "local" && !IsRival(name)) {
+      return absl::InvalidArgumentError(absl::StrCat("no table ", name));
+    }
+    if (changes_ > 0 || absl::GetFlag(FLAGS_restart)) {
+      return [this, name] {
+        const auto channel = server_.Channel();
+        return name == "local"
+                   ? Follow(client::LocalTable::Follow(channel))
+                   : Follow(RivalTable::Follow(channel, "default", name));
+      };
+    }
+    const GenerationChanges changes = {
+        .generation = 1, .reset = true, .routes = table_.routes};
+    if (name == "local") {
+      absl::Status applied = local_.Apply(changes);
+      if (!applied.ok()) return applied;
+      return always(LocalLookups(local_));
+    }
+    rivals_.push_back(std::make_unique<RivalRoutes>(name));
+    rivals_.back()->Take(changes);
+    absl::Status built = rivals_.back()->Build();
+    if (!built.ok()) return built;
+    return always(LocalLookups(*rivals_.back()));
+  }
+
+  // With an interval: for the latency.
+  absl::Status TakeTurns(double interval, Turns& turns) {
+    for (uint32_t i = 0; i < absl::GetFlag(FLAGS_repeats); ++i) {
+      for (const auto& [name, open] : fibs_) {
+        Turn turn;
+        absl::Status status = TakeTurn(name, open, interval, turn);
+        if (!status.ok()) return status;
+        turns[name].push_back(turn);
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status TakeTurn(const std::string& name, const Open& open,
+                        double interval, Turn& turn) {
+    const absl::Duration time = absl::GetFlag(FLAGS_time);
+    const auto opened = open();
+    if (!opened.ok()) return opened.status();
+    absl::Status status = traffic_.Begin(
+        pool_, absl::GetFlag(FLAGS_packets), interval, [&]() -> uint64_t {
+          return opened->generation ? opened->generation() - loaded_
+                                    : answers_.visible.load();
+        });
+    if (!status.ok()) return status;
+    const auto pipeline =
+        Pipeline::Create(options_, opened->lookups, objects_, neighbors_);
+    if (!pipeline.ok()) return pipeline.status();
+    status = (*pipeline)->Start();
+    if (!status.ok()) return status;
+    std::atomic<bool> stop = false;
+    absl::Status changed;
+    std::thread writer([&] { changed = ChangeRoutes(stop); });
+    absl::SleepFor(time / 5);  // caches fill
+    traffic_.sampling = true;
+    const uint64_t sent = (*pipeline)->counts().sent();
+    const uint64_t visible = answers_.visible;
+    const SteadyInstant begin = SteadyNow();
+    if (absl::GetFlag(FLAGS_restart)) {
+      absl::SleepFor(time / 3);
+      server_.Kill();
+      absl::SleepFor(absl::Seconds(1));
+      status = server_.Start();
+    }
+    absl::SleepFor(time - ElapsedSince(begin));
+    const double us = absl::ToDoubleMicroseconds(ElapsedSince(begin));
+    turn.mpps = static_cast<double>((*pipeline)->counts().sent() - sent) / us;
+    turn.changes =
+        1e6 / us * static_cast<double>((answers_.visible - visible) * changes_);
+    traffic_.sampling = false;
+    stop = true;
+    writer.join();
+    status.Update(changed);
+    (*pipeline)->Stop(absl::Seconds(1));
+    traffic_.End(ring_);
+    const Counts counts = (*pipeline)->counts();
+    turn.lost = counts.received() - counts.sent();
+    if (turn.lost > 0) {
+      std::fprintf(stderr, "%s:\n%s", name.c_str(), counts.Text().c_str());
+    }
+    if (traffic_.checked != counts.sent()) {
+      status.Update(absl::InternalError("packets went by unchecked"));
+    }
+    turn.wrong = traffic_.wrong;
+    const Percentiles took = PercentilesOf(std::move(traffic_.microseconds));
+    turn.p50 = took.median;
+    turn.p99 = took.p99;
+    return status;
+  }
+
+  // A hundred batches a second.
+  absl::Status ChangeRoutes(const std::atomic<bool>& stop) {
+    const client::TableClient table(server_.Channel());
+    const SteadyInstant begin = SteadyNow();
+    for (int64_t batch = 0; changes_ > 0 && !stop; ++batch) {
+      absl::SleepFor(batch * absl::Milliseconds(10) - ElapsedSince(begin));
+      const auto updated = table.UpdateRoutes(answers_.NextBatch());
+      if (!updated.ok()) return updated.status();
+      if (updated->generation() != loaded_ + answers_.sent) {
+        return absl::InternalError("a batch is not one generation");
+      }
+      answers_.visible = answers_.sent.load();
+    }
+    return absl::OkStatus();
+  }
+
+  static double MedianOf(const std::vector<Turn>& turns, double Turn::*what) {
+    std::vector<double> all;
+    for (const Turn& turn : turns) all.push_back(turn.*what);
+    return Median(all);
+  }
+
+  void Print(const std::string& name, std::vector<Turn> turns,
+             const std::vector<Turn>& paced) const {
+    const double median = MedianOf(turns, &Turn::mpps);
+    const auto [least, most] = std::minmax_element(
+        turns.begin(), turns.end(),
+        [](const Turn& a, const Turn& b) { return a.mpps < b.mpps; });
+    std::printf(
+        "%s,%zu,%s,%zu,%s,%s,%.0f,%d,%s,%.2f,%.2f,%.2f,%.1f,",
+        table_.name.c_str(), table_.routes.size(),
+        absl::GetFlag(FLAGS_trace).c_str(), options_.burst,
+        absl::GetFlag(FLAGS_rx).c_str(), absl::GetFlag(FLAGS_lpm).c_str(),
+        MedianOf(turns, &Turn::changes), absl::GetFlag(FLAGS_restart) ? 1 : 0,
+        name.c_str(), median, least->mpps, most->mpps, 1e3 / median);
+    turns.insert(turns.end(), paced.begin(), paced.end());
+    uint64_t lost = 0, wrong = 0;
+    for (const Turn& turn : turns) {
+      lost += turn.lost;
+      wrong += turn.wrong;
+    }
+    std::printf("%lu,%lu,", lost, wrong);
+    if (paced.empty()) {
+      std::printf(",,\n");
+      return;
+    }
+    std::printf("%.2f,%.1f,%.1f\n", MedianOf(paced, &Turn::mpps),
+                MedianOf(paced, &Turn::p50), MedianOf(paced, &Turn::p99));
+  }
+
+  const Table& table_;
+  PipelineOptions options_;
+  const size_t changes_;  // of a batch
+  Answers answers_;
+  Traffic traffic_;
+  rte_ring* ring_ = nullptr;
+  rte_mempool* pool_ = nullptr;
+  Around objects_;
+  Neighbors neighbors_;
+  Server server_;
+  uint64_t loaded_ = 0;  // the server's generation before changes
+  client::LocalRoutes local_;
+  std::vector<std::unique_ptr<RivalRoutes>> rivals_;
+  std::vector<std::pair<std::string, Open>> fibs_;
+};
 
 absl::Status Measure() {
   const auto rx = ParseCpuList(absl::GetFlag(FLAGS_rx));
@@ -103,124 +406,30 @@ absl::Status Measure() {
   absl::Status status = CheckCpus(*rx);
   status.Update(CheckCpus(*lpm));
   if (!status.ok()) return status;
-  if (absl::GetFlag(FLAGS_repeats) == 0) {
-    return absl::InvalidArgumentError("--repeats=0 measures nothing");
+  const uint32_t packets = absl::GetFlag(FLAGS_packets);
+  const uint32_t addresses = absl::GetFlag(FLAGS_addresses);
+  if (absl::GetFlag(FLAGS_repeats) == 0 || addresses == 0 ||
+      addresses > kMostAddresses || packets == 0 || packets > 4000) {
+    return absl::InvalidArgumentError(
+        "--repeats, --addresses up to 1048576, --packets up to 4000: not 0");
+  }
+  if (absl::GetFlag(FLAGS_changes) > 0 &&
+      (absl::GetFlag(FLAGS_restart) || absl::GetFlag(FLAGS_latency))) {
+    return absl::InvalidArgumentError("--changes without others");
   }
   const auto table = MakeTable(absl::GetFlag(FLAGS_table));
   if (!table.ok()) return table.status();
   const auto kind = ParseTraceKind(absl::GetFlag(FLAGS_trace));
   if (!kind.ok()) return kind.status();
-  const auto trace =
-      MakeTrace(*kind, Family::kIpv6, table->routes, kTraceAddresses);
+  const auto trace = MakeTrace(*kind, Family::kIpv6, table->routes, addresses);
   if (!trace.ok()) return trace.status();
-  PipelineOptions options = {.rx = *rx,
-                             .lpm = *lpm,
-                             .fused = true,
-                             .burst = absl::GetFlag(FLAGS_burst)};
-
-  status = StartEnvironment({.megabytes = 6144, .widest_vectors = true});
-  if (!status.ok()) return status;
-  const auto pool = MakePool(4095);
-  if (!pool.ok()) return pool.status();
-  // Each core that looks up sends.
-  rte_ring* ring = rte_ring_create("around", 4096, SOCKET_ID_ANY,
-                                   RING_F_MP_HTS_ENQ | RING_F_SC_DEQ);
-  std::vector<rte_ring*> tx(lpm->size(), ring);
-  const int device = rte_eth_from_rings("around", &ring, 1, tx.data(),
-                                        static_cast<unsigned>(tx.size()), 0);
-  if (device < 0) return absl::InternalError("no port of a ring");
-  options.ports = {
-      {.interface = "around", .device = static_cast<uint16_t>(device)}};
-  Port& port = options.ports[0];
-  status = StartDevice(port.device, 1, options.tx_queues(), *pool, port.mac,
-                       port.mtu);
-  if (!status.ok()) return status;
-  port.mac = kStation;
-  Feed feed = {&*trace};
-  rte_eth_add_rx_callback(port.device, 0, Renew, &feed);
-  Around objects;
-  Neighbors neighbors;
-  neighbors.Set(0, Around::Gateway(), kStation);
-
-  const GenerationChanges changes = {
-      .generation = 1, .reset = true, .routes = table->routes};
-  client::LocalRoutes local;
-  std::map<std::string, std::unique_ptr<RivalRoutes>> rivals;
-  std::vector<std::pair<std::string, MakeLookups>> fibs;
-  for (const std::string& name : absl::GetFlag(FLAGS_fibs)) {
-    if (name == "constant") {
-      fibs.emplace_back(name, ConstantLookups(1));
-    } else if (name == "local") {
-      status = local.Apply(changes);
-      fibs.emplace_back(name, LocalLookups(local));
-    } else if (name == "rpc") {
-      const std::string target = absl::GetFlag(FLAGS_server);
-      status = Load(table->routes, target);
-      if (!status.ok()) return status;
-      auto lookups = RpcLookups(*client::ChannelsTo(target),
-                                {.in_flight = absl::GetFlag(FLAGS_in_flight),
-                                 .patience = absl::Seconds(10)});
-      if (!lookups.ok()) return lookups.status();
-      fibs.emplace_back(name, *std::move(lookups));
-    } else if (IsRival(name)) {
-      auto& rival = rivals[name] = std::make_unique<RivalRoutes>(name);
-      rival->Take(changes);
-      status = rival->Build();
-      fibs.emplace_back(name, LocalLookups(*rival));
-    } else {
-      status = absl::InvalidArgumentError(absl::StrCat("no table ", name));
-    }
-    if (!status.ok()) return status;
-  }
-
-  std::map<std::string, std::vector<double>> rates;
-  for (uint32_t turn = 0; turn < absl::GetFlag(FLAGS_repeats); ++turn) {
-    for (const auto& [name, lookups] : fibs) {
-      FrameOptions frame_options = {.bytes = 6};  // 64 with the checksum
-      for (uint32_t i = rte_ring_count(ring); i < absl::GetFlag(FLAGS_packets);
-           ++i) {
-        // Of many flows, for the cores.
-        frame_options.source = absl::StrCat("2001:db8::", absl::Hex(i + 1));
-        const Frame frame = MakeFrame(frame_options);
-        rte_mbuf* const packet = rte_pktmbuf_alloc(*pool);
-        if (packet == nullptr) return absl::InternalError("no buffer");
-        std::memcpy(
-            rte_pktmbuf_append(packet, static_cast<uint16_t>(frame.size())),
-            frame.data(), frame.size());
-        rte_ring_enqueue(ring, packet);
-      }
-      const auto pipeline =
-          Pipeline::Create(options, lookups, objects, neighbors);
-      if (!pipeline.ok()) return pipeline.status();
-      status = (*pipeline)->Start();
-      if (!status.ok()) return status;
-      absl::SleepFor(absl::GetFlag(FLAGS_time) / 5);  // caches fill
-      const uint64_t before = (*pipeline)->counts().sent();
-      const SteadyInstant begin = SteadyNow();
-      absl::SleepFor(absl::GetFlag(FLAGS_time));
-      const uint64_t sent = (*pipeline)->counts().sent() - before;
-      rates[name].push_back(static_cast<double>(sent) /
-                            absl::ToDoubleMicroseconds(ElapsedSince(begin)));
-      (*pipeline)->Stop(absl::Seconds(1));
-      const Counts counts = (*pipeline)->counts();
-      if (counts.sent() != counts.received()) {
-        std::fprintf(stderr, "%s lost packets:\n%s", name.c_str(),
-                     counts.Text().c_str());
-      }
-    }
-  }
-  std::printf("table,routes,trace,burst,rx,lpm,fib,mpps,least,most,ns\n");
-  for (auto& [name, lookups] : fibs) {
-    const std::vector<double>& all = rates[name];
-    const double median = Median(all);
-    const auto [least, most] = std::minmax_element(all.begin(), all.end());
-    std::printf(
-        "%s,%zu,%s,%zu,%s,%s,%s,%.2f,%.2f,%.2f,%.1f\n", table->name.c_str(),
-        table->routes.size(), absl::GetFlag(FLAGS_trace).c_str(), options.burst,
-        absl::GetFlag(FLAGS_rx).c_str(), absl::GetFlag(FLAGS_lpm).c_str(),
-        name.c_str(), median, *least, *most, 1e3 / median);
-  }
-  return absl::OkStatus();
+  Measurement measurement(*table, *trace,
+                          {.rx = *rx,
+                           .lpm = *lpm,
+                           .fused = true,
+                           .burst = absl::GetFlag(FLAGS_burst),
+                           .ring = std::bit_ceil(packets + 1)});
+  return measurement.Run();
 }
 
 }  // namespace

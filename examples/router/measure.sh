@@ -1,30 +1,48 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 
-# Measures the router with each of its tables and the rivals', in turns, and prints CSV.
-# Needs libdpdk-dev, two quiet cores and some 6 GB.
+# Measures the router and prints CSV. Needs libdpdk-dev, two quiet cores and some 7 GB.
 #
-#   examples/router/measure.sh [FLAGS_OF_MEASURE...] > router.csv
+#   examples/router/measure.sh [PART...] [-- FLAGS_OF_MEASURE...] > router.csv
+#
+# The parts, by default all:
+#   tables   each table in turns, by one core; where one core receives, another looks up
+#   rpc      lookups by a server at the other core, and the latency at half the rate
+#   changes  while 10,000 routes change a second
+#   restart  while the server is killed and comes back
 set -euo pipefail
 cd "$(dirname "$0")/../.."
+PLANB_DATA_DIR=$(realpath "${PLANB_DATA_DIR:-../shared/data}")
+export PLANB_DATA_DIR
+parts=()
+while (($# > 0)) && [[ $1 != -- ]]; do parts+=("$1") && shift; done
+flags=("${@:2}")
+((${#parts[@]})) || parts=(tables rpc changes restart)
 bazel build --noshow_progress --config=opt //examples/router:measure \
   //server:planb_server >&2
-work=$(mktemp -d /tmp/planb_router.XXXXXX)
-trap 'kill "$server" 2>/dev/null || true; rm -rf "$work"' EXIT
-bazel-bin/server/planb_server --listen="unix://$work/server.sock" --store=none \
-  --metrics_address= --lookup_cpus=1 --lookup_threads=1 2>"$work/server.log" &
-server=$!
-until grep -q ' serving' "$work/server.log"; do sleep 0.1; done
+cd bazel-bin  # where measure finds server/planb_server
 line=1
 measure() {
-  bazel-bin/examples/router/measure "$@" | tail -n "+$line"
+  examples/router/measure --time=500ms "$@" "${flags[@]}" | tail -n "+$line"
   line=2  # the header once
 }
-for table in real 1000000; do
-  for trace in match zipf; do
-    measure --table="$table" --trace="$trace" --lpm=0 "$@"  # all on one core
-    measure --table="$table" --trace="$trace" --lpm=1 "$@"  # receives on another
-  done
+for part in "${parts[@]}"; do
+  case $part in
+  tables)
+    for table in real 1000000; do
+      for trace in match zipf; do measure --table=$table --trace=$trace; done
+    done
+    measure --lpm=1
+    ;;
+  rpc) measure --fibs=constant,local,rpc --burst=64 --packets=2000 --latency ;;
+  changes) measure --fibs=local,rpc --burst=64 --packets=2000 --changes=10000 ;;
+  restart)
+    # The server loads a table meanwhile. Of so many flows the last answers are kept.
+    measure --fibs=local,rpc --burst=64 --addresses=1000 --restart --time=6s --repeats=3
+    ;;
+  *)
+    echo "measure.sh: no part $part" >&2
+    exit 2
+    ;;
+  esac
 done
-# The server has a core, the router the other.
-measure --fibs=constant,local,rpc --burst=64 --server="unix://$work/server.sock" "$@"

@@ -407,11 +407,13 @@ func (f *follower) take(m nl.Message) {
 	}
 }
 
-// link notes a link. The routes of IPv4 of one that goes down, and the names of those
-// that had another, change without a message.
+// link notes a link. The routes of IPv4 of one that goes down, those by next-hop objects of
+// one that loses its carrier, and the names of those that had another, change without a
+// message.
 func (f *follower) link(link *netlink.Link) {
 	old := f.links[link.Index]
-	if old != nil && (link.Delete || old.Name != link.Name || old.Up != link.Up) {
+	if old != nil && (link.Delete || old.Name != link.Name || old.Up != link.Up ||
+		old.Carrier && !link.Carrier) {
 		f.need(silent)
 	}
 	if link.Delete {

@@ -97,14 +97,36 @@ func TestARoutingTableIsFollowed(t *testing.T) {
 	}
 }
 
-func TestATableOfANamedNamespace(t *testing.T) {
-	if !sourcetest.InNamespace(t) {
-		return
-	}
+// namedNamespaces lets `ip netns` add some, which end with the test's.
+func namedNamespaces(t *testing.T) {
 	if err := os.MkdirAll("/run/netns", 0o755); err != nil {
 		t.Fatal(err)
 	}
 	sourcetest.Command(t, "mount", "-t", "tmpfs", "none", "/run/netns")
+}
+
+func TestALinkWithoutCarrierEndsTheRoutesByItsObjects(t *testing.T) {
+	if !sourcetest.InNamespace(t) {
+		return
+	}
+	namedNamespaces(t)
+	// The end of the other side is not seen here.
+	sourcetest.Ip(t, "netns add other", "link set v1 netns other", "-n other link set v1 up",
+		"addr add 192.0.2.1/24 dev v0", "nexthop add id 1 via 192.0.2.2 dev v0", "route add 198.51.100.0/24 nhid 1",
+		"route add 203.0.113.0/24 via 192.0.2.3")
+	sink := sourcetest.NewSink()
+	sourcetest.Run(t, New, "", sink)
+	within(t, sink, "198.51.100.0/24", "192.0.2.2%v0")
+	sourcetest.Ip(t, "-n other link set v1 down") // v0 stays up, without a carrier
+	within(t, sink, "198.51.100.0/24", "")
+	within(t, sink, "203.0.113.0/24", "192.0.2.3%v0")
+}
+
+func TestATableOfANamedNamespace(t *testing.T) {
+	if !sourcetest.InNamespace(t) {
+		return
+	}
+	namedNamespaces(t)
 	sourcetest.Ip(t, "netns add other", "-n other link set lo up", "-n other link add w0 type veth peer name w1",
 		"-n other link set w0 up", "-n other addr add 192.0.2.1/24 dev w0")
 	sink := sourcetest.NewSink()

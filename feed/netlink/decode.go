@@ -69,6 +69,8 @@ type Link struct {
 	Index  uint32
 	Name   string
 	Up     bool
+	// The other end is there. Without it the kernel ends the next-hop objects of the link.
+	Carrier bool
 }
 
 // Decode returns a *Route, a *NextHop, a *Link, or nil for a message of another kind.
@@ -324,8 +326,10 @@ func decodeLink(m nl.Message) (any, error) {
 	link := &Link{
 		Delete: m.Header.Type == unix.RTM_DELLINK,
 		Index:  binary.NativeEndian.Uint32(b[4:]),
-		Up:     binary.NativeEndian.Uint32(b[8:])&unix.IFF_UP != 0,
 	}
+	flags := binary.NativeEndian.Uint32(b[8:])
+	link.Up = flags&unix.IFF_UP != 0
+	link.Carrier = flags&(unix.IFF_RUNNING|unix.IFF_LOWER_UP) != 0
 	attributes, err := nl.NewAttributeDecoder(b[unix.SizeofIfInfomsg:])
 	if err != nil {
 		return nil, err

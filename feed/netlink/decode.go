@@ -16,8 +16,12 @@ import (
 
 // Not in package unix.
 const (
-	rtaNhID = 30
-	nhaFDB  = 11
+	rtaNhID    = 30
+	nhaFDB     = 11
+	nhaOpFlags = 14
+	// In NHA_OP_FLAGS: weights of a group have two bytes, as of Linux 6.12. Without it the
+	// second one may be anything.
+	wideWeights = 1 << 31
 )
 
 // MaxHops bounds the paths of one route and the members of one group.
@@ -268,15 +272,16 @@ func decodeNextHop(m nl.Message) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	var members []byte
+	isGroup, wide := false, false
 	for attributes.Next() {
 		switch attributes.Type() {
 		case unix.NHA_ID:
 			object.ID = attributes.Uint32()
 		case unix.NHA_GROUP:
-			attributes.Do(func(b []byte) (err error) {
-				object.Group, err = group(b)
-				return err
-			})
+			members, isGroup = attributes.Bytes(), true
+		case nhaOpFlags:
+			wide = attributes.Uint32()&wideWeights != 0
 		case unix.NHA_BLACKHOLE:
 			object.Hop.Blackhole = attributes.Flag()
 		case unix.NHA_OIF:
@@ -296,11 +301,17 @@ func decodeNextHop(m nl.Message) (any, error) {
 	if object.ID == 0 {
 		return nil, errors.New("a next hop without an id")
 	}
+	if isGroup {
+		if object.Group, err = group(members, wide); err != nil {
+			return nil, err
+		}
+	}
 	return object, nil
 }
 
-// group reads the array of struct nexthop_grp: an id, a weight less one, three spare bytes.
-func group(b []byte) ([]Member, error) {
+// group reads the array of struct nexthop_grp: an id, the lower byte of a weight less one,
+// its upper byte if weights are wide, and spare bytes.
+func group(b []byte, wide bool) ([]Member, error) {
 	if len(b)%unix.SizeofNexthopGrp != 0 {
 		return nil, errShort
 	}
@@ -309,8 +320,11 @@ func group(b []byte) ([]Member, error) {
 	}
 	members := make([]Member, 0, len(b)/unix.SizeofNexthopGrp)
 	for ; len(b) > 0; b = b[unix.SizeofNexthopGrp:] {
-		members = append(members,
-			Member{ID: binary.NativeEndian.Uint32(b), Weight: uint32(b[4]) + 1})
+		weight := uint32(b[4])
+		if wide {
+			weight |= uint32(b[5]) << 8
+		}
+		members = append(members, Member{ID: binary.NativeEndian.Uint32(b), Weight: weight + 1})
 	}
 	return members, nil
 }

@@ -64,14 +64,19 @@ func seeds() map[string][]byte {
 		}),
 		"group": message(unix.RTM_NEWNEXTHOP, 0, make([]byte, 8), func(e *nl.AttributeEncoder) {
 			e.Uint32(unix.NHA_ID, 9)
-			e.Bytes(unix.NHA_GROUP, []byte{1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 4, 0, 0, 0})
+			e.Bytes(unix.NHA_GROUP, []byte{1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 4, 9, 0, 0})
+		}),
+		"group of wide weights": message(unix.RTM_NEWNEXTHOP, 0, make([]byte, 8), func(e *nl.AttributeEncoder) {
+			e.Uint32(unix.NHA_ID, 9)
+			e.Bytes(unix.NHA_GROUP, []byte{1, 0, 0, 0, 0x2b, 1, 0, 0, 2, 0, 0, 0, 0xff, 0xff, 0, 0})
+			e.Uint32(nhaOpFlags, wideWeights)
 		}),
 		"next hop": message(unix.RTM_DELNEXTHOP, 0, make([]byte, 8), func(e *nl.AttributeEncoder) {
 			e.Uint32(unix.NHA_ID, 1)
 			e.Bytes(unix.NHA_GATEWAY, bytesOf("192.0.2.9"))
 			e.Uint32(unix.NHA_OIF, 4)
 		}),
-		"link": message(unix.RTM_NEWLINK, 0, []byte{0, 0, 1, 0, 5, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0}, func(e *nl.AttributeEncoder) {
+		"link": message(unix.RTM_NEWLINK, 0, []byte{0, 0, 1, 0, 5, 0, 0, 0, unix.IFF_UP | unix.IFF_RUNNING, 0, 0, 0, 0, 0, 0, 0}, func(e *nl.AttributeEncoder) {
 			e.String(unix.IFLA_IFNAME, "eth0")
 		}),
 	}
@@ -99,10 +104,11 @@ func TestMessagesAreDecoded(t *testing.T) {
 		"via": &Route{Delete: true, Prefix: prefix("0.0.0.0/0"), Table: 254,
 			Type: unix.RTN_UNICAST, GroupID: 77,
 			Hops: []Hop{{Gateway: addr("2001:db8::9"), Weight: 1}}},
-		"group": &NextHop{ID: 9, Hop: Hop{Weight: 1}, Group: []Member{{1, 1}, {2, 5}}},
+		"group":                 &NextHop{ID: 9, Hop: Hop{Weight: 1}, Group: []Member{{1, 1}, {2, 5}}},
+		"group of wide weights": &NextHop{ID: 9, Hop: Hop{Weight: 1}, Group: []Member{{1, 300}, {2, 65536}}},
 		"next hop": &NextHop{Delete: true, ID: 1,
 			Hop: Hop{Gateway: addr("192.0.2.9"), Link: 4, Weight: 1}},
-		"link": &Link{Index: 5, Name: "eth0", Up: true},
+		"link": &Link{Index: 5, Name: "eth0", Up: true, Carrier: true},
 	}
 	for name, b := range seeds() {
 		got, err := decodeAll(b)

@@ -336,6 +336,10 @@ func (t *Table) forget(n *NextHop) {
 // maxDepth bounds groups of groups, and so ends a circle of them.
 const maxDepth = 4
 
+// maxShare bounds the weight of a path, so that neither its product with that of a member
+// nor the sum of MaxHops overflows.
+const maxShare = 1 << 16
+
 // Changes returns the routes of the prefixes that changed, and forgets that they did. A
 // route whose object is not known keeps its old answer. One by an interface without a name
 // is told with its number, and among the changes again until it has one.
@@ -418,7 +422,7 @@ func (t *Table) expand(hops []Hop, id, weight uint32, depth int) ([]Hop, bool) {
 	}
 	for _, member := range object.Group {
 		var ok bool
-		if hops, ok = t.expand(hops, member.ID, weight*member.Weight, depth-1); !ok {
+		if hops, ok = t.expand(hops, member.ID, uint32(min(uint64(weight)*uint64(member.Weight), maxShare)), depth-1); !ok {
 			return nil, false
 		}
 	}

@@ -207,11 +207,23 @@ type oracleSource struct {
 type oracleSession struct {
 	told, stale, live bool
 	lost              time.Time
+	lostFor           time.Duration // before that
 	repeated          map[netip.Prefix]bool
 }
 
+// How long it was lost in all.
+func (o *oracleSession) away(now time.Time) time.Duration {
+	if o.live {
+		return o.lostFor
+	}
+	return o.lostFor + now.Sub(o.lost)
+}
+
 // Without a meaning: there is a route, but not yet what it says.
-type oracleRoute struct{ session, means string }
+type oracleRoute struct {
+	session, means string
+	toldAt         time.Duration // what lostFor of the session was
+}
 
 func (o *oracleSource) session(name string) *oracleSession {
 	if o.sessions[name] == nil {
@@ -253,8 +265,10 @@ func (o *oracle) tick(now time.Time) {
 		for name, session := range s.sessions {
 			if !session.live && now.Sub(session.lost) >= staleTime {
 				session.stale = true
-				maps.DeleteFunc(s.routes, func(_ netip.Prefix, r oracleRoute) bool { return r.session == name })
 			}
+			maps.DeleteFunc(s.routes, func(_ netip.Prefix, r oracleRoute) bool {
+				return r.session == name && session.away(now)-r.toldAt >= staleTime
+			})
 		}
 	}
 	o.settle(now)
@@ -334,13 +348,13 @@ func (w *world) apply(at int, name string) {
 		}
 		if w.random.IntN(5) == 0 {
 			routes = append(routes, source.Route{Prefix: prefix, Keep: true})
-			s.routes[prefix] = oracleRoute{name, s.routes[prefix].means}
+			s.routes[prefix] = oracleRoute{name, s.routes[prefix].means, session.lostFor}
 			session.repeated[prefix] = true
 			continue
 		}
 		choice := choices[w.random.IntN(len(choices))]
 		routes = append(routes, source.Route{Prefix: prefix, Paths: choice.paths})
-		s.routes[prefix] = oracleRoute{name, choice.means}
+		s.routes[prefix] = oracleRoute{name, choice.means, session.lostFor}
 		session.repeated[prefix] = true
 	}
 	w.table.Sink(at).Apply(name, routes)
@@ -353,6 +367,7 @@ func (w *world) step() {
 	switch w.random.IntN(20) {
 	case 0, 1:
 		session := s.session(name)
+		session.lostFor = session.away(w.now)
 		session.repeated, session.live, session.stale = map[netip.Prefix]bool{}, true, false
 		sink.Begin(name)
 	case 2, 3:

@@ -4,7 +4,6 @@ package rib
 
 import (
 	"fmt"
-	"time"
 
 	"planb.dev/lookup/feed/source"
 )
@@ -30,13 +29,7 @@ func (s *Sink) session(name string) *session {
 
 // Begin is source.Sink's.
 func (s *Sink) Begin(name string) {
-	s.table.locked(func() {
-		session := s.session(name)
-		session.mark++
-		session.fresh = 0
-		session.begun, session.held = true, false
-		session.lost, session.stale = time.Time{}, false
-	})
+	s.table.locked(func() { s.session(name).begin(s.table.options.Now()) })
 }
 
 // Apply is source.Sink's.
@@ -104,13 +97,14 @@ func (s *Sink) Complete(name string) {
 	s.table.locked(func() {
 		session := s.session(name)
 		session.told, session.begun = true, false
+		session.lostFor, session.earlier = 0, nil
 		count := 0
 		if stale := session.routes - session.fresh; s.table.waits(stale, session.routes) {
 			session.held = true
 			s.table.options.Log.Error("a session did not repeat too many routes: they wait for a sweep by hand",
 				"source", s.from.Name, "session", name, "routes", stale, "of", session.routes)
 		} else {
-			count = s.table.sweep(session, false)
+			count = s.table.sweep(session, session.mark)
 		}
 		s.from.stats.Swept += uint64(count)
 		s.table.options.Log.Info("a session has told all", "source", s.from.Name, "session", name,
@@ -145,7 +139,7 @@ func (s *Sink) LostAll() {
 func (s *Sink) Forget(name string) {
 	s.table.locked(func() {
 		if session := s.from.sessions[name]; session != nil {
-			s.table.sweep(session, true)
+			s.table.sweep(session, session.mark+1)
 			delete(s.from.sessions, name)
 			s.table.settle(s.table.options.Now())
 		}

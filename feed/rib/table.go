@@ -89,6 +89,50 @@ type session struct {
 	held   bool      // what it did not repeat waits for Sweep
 	lost   time.Time // zero while it lives
 	stale  bool      // lost for too long
+	// How long it was lost before that, and when which routes were told, since it told all:
+	// a session that begins again and again keeps nothing that it never repeats.
+	lostFor time.Duration
+	earlier []told
+}
+
+// Routes with marks up to `mark` were told when their session had been lost for so long.
+type told struct {
+	mark    uint32
+	lostFor time.Duration
+}
+
+// The most of them that a session keeps; beyond, the oldest ones are younger than they are.
+const maxEarlier = 1024
+
+func (s *session) begin(now time.Time) {
+	if s.routes == 0 {
+		s.lostFor, s.earlier = 0, nil
+	} else if !s.lost.IsZero() {
+		s.earlier = append(s.earlier, told{s.mark, s.lostFor})
+		if len(s.earlier) > maxEarlier {
+			s.earlier = slices.Delete(s.earlier, 0, 1)
+		}
+		s.lostFor += now.Sub(s.lost)
+	}
+	s.mark++
+	s.fresh = 0
+	s.begun, s.held = true, false
+	s.lost, s.stale = time.Time{}, false
+}
+
+// expired says below which mark routes have been lost for too long. They are asked for once.
+func (s *session) expired(now time.Time, limit time.Duration) (below uint32) {
+	lostFor := s.lostFor
+	if !s.lost.IsZero() {
+		lostFor += now.Sub(s.lost)
+		if now.Sub(s.lost) >= limit {
+			return s.mark + 1
+		}
+	}
+	for len(s.earlier) > 0 && lostFor-s.earlier[0].lostFor >= limit {
+		below, s.earlier = s.earlier[0].mark+1, s.earlier[1:]
+	}
+	return below
 }
 
 // What a source says of a prefix.
@@ -227,15 +271,16 @@ func (t *Table) remove(k source.Key, e *entry, at int, decided bool) {
 	}
 }
 
-// Removes the routes of a session, all or those that were not repeated.
-func (t *Table) sweep(s *session, all bool) int {
+// Removes the routes of a session with marks below one: that of the session are those that
+// were not repeated.
+func (t *Table) sweep(s *session, below uint32) int {
 	count := 0
-	if s.routes == 0 || !all && s.routes == s.fresh {
+	if s.routes == 0 || below == 0 || below <= s.mark && s.routes == s.fresh {
 		return 0
 	}
 	for k, e := range t.entries {
 		at := slices.IndexFunc(e.claims, func(c claim) bool { return c.session == s })
-		if at >= 0 && (all || e.claims[at].mark != s.mark) {
+		if at >= 0 && e.claims[at].mark < below {
 			t.remove(k, e, at, true)
 			count++
 		}
@@ -255,7 +300,7 @@ func (t *Table) Sweep() {
 			for _, s := range f.sessions {
 				if s.held {
 					s.held = false
-					swept := t.sweep(s, false)
+					swept := t.sweep(s, s.mark)
 					f.stats.Swept += uint64(swept)
 					count += swept
 				}
@@ -337,14 +382,14 @@ func (t *Table) Tick() {
 		now := t.options.Now()
 		for _, f := range t.sources {
 			for name, s := range f.sessions {
-				if s.lost.IsZero() || s.stale && s.routes == 0 || now.Sub(s.lost) < f.StaleTime {
-					continue
+				below := s.expired(now, f.StaleTime)
+				if below > s.mark {
+					s.stale = true
 				}
-				s.stale = true
-				count := t.sweep(s, true)
+				count := t.sweep(s, below)
 				f.stats.Expired += uint64(count)
 				if count > 0 {
-					t.options.Log.Warn("routes of a lost session were withdrawn", "source", f.Name,
+					t.options.Log.Warn("routes of a session that was lost were withdrawn", "source", f.Name,
 						"session", name, "routes", count, "stale_time", f.StaleTime.String())
 				}
 			}

@@ -86,6 +86,45 @@ func TestTheStaleTimeOfASilentSourceBeginsWithTheFirstList(t *testing.T) {
 	}
 }
 
+func TestASessionThatComesAndGoesKeepsOnlyWhatItRepeats(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	table, sink := newTable(&now)
+	sink.Begin("")
+	sink.Apply("", append(route("10.0.0.0/8", via("192.0.2.1", "", 0)), route("10.1.0.0/16", via("192.0.2.1", "", 0))...))
+	sink.Complete("")
+	away := time.Duration(0)
+	flap := func(down time.Duration) {
+		sink.Lost("")
+		now = now.Add(down)
+		away += down
+		table.Tick()
+		sink.Begin("")
+		sink.Apply("", route("10.0.0.0/8", via("192.0.2.1", "", 0)))
+		now = now.Add(staleTime) // which does not count
+		table.Tick()
+	}
+	for away+time.Second < staleTime {
+		flap(time.Second)
+		if n := table.Stats().Sources[0].Routes; n != 2 {
+			t.Fatalf("%d routes after it was away for %s", n, away)
+		}
+	}
+	flap(time.Second)
+	if n := table.Stats().Sources[0].Routes; n != 1 {
+		t.Errorf("%d routes, not the one that each session told", n)
+	}
+	for range 2 * maxEarlier {
+		flap(time.Millisecond)
+	}
+	if n := len(table.sources[0].sessions[""].earlier); n > maxEarlier {
+		t.Errorf("%d times are remembered", n)
+	}
+	sink.Complete("")
+	if n := len(table.sources[0].sessions[""].earlier); n != 0 {
+		t.Errorf("%d times are remembered of a session that told all", n)
+	}
+}
+
 func TestARouteThatIsRefusedIsCountedAndNotKept(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	table, sink := newTable(&now)

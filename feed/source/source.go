@@ -58,7 +58,8 @@ type Route struct {
 type Sink interface {
 	// Begin says that the session tells all its routes from here on, maybe again.
 	// What it told before stays until Complete. While a session is begun the stale
-	// clock does not run: the source decides when to call Complete or Lost.
+	// clock does not run: the source decides when to call Complete or Lost. It goes on where
+	// it stood if the session is lost before Complete, for what was not repeated.
 	Begin(session string)
 
 	// Apply changes routes of the session, in order. The last word on a prefix counts,

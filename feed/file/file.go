@@ -140,11 +140,17 @@ func tell(sink source.Sink, routes []source.Route) {
 }
 
 func (f *file) read(ctx context.Context) ([]source.Route, error) {
-	opened, err := os.Open(f.Path)
+	// The open of a pipe would wait for its other end.
+	opened, err := os.OpenFile(f.Path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = opened.Close() }()
+	if info, err := opened.Stat(); err != nil {
+		return nil, err
+	} else if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is no regular file", f.Path)
+	}
 	routes, err := parse(ctx, opened, f.MaxRoutes)
 	if err != nil {
 		return nil, fmt.Errorf("%s:%w", f.Path, err)

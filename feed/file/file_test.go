@@ -7,8 +7,11 @@ import (
 	"compress/gzip"
 	"fmt"
 	"net/netip"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -57,6 +60,26 @@ func TestTextAndCSVSayTheSame(t *testing.T) {
 	}
 	if said := say(t, packed.String()[:packed.Len()-9]); !strings.Contains(said, "unexpected EOF") {
 		t.Error(said)
+	}
+}
+
+func TestWhatIsNoRegularFileIsRefusedAndDoesNotBlock(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	read := make(chan error, 1)
+	go func() {
+		_, err := (&file{config: config{Path: pipe, MaxRoutes: 1, AllowEmpty: true}}).read(t.Context())
+		read <- err
+	}()
+	select {
+	case err := <-read:
+		if err == nil || !strings.Contains(err.Error(), "no regular file") {
+			t.Error(err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("the read waits for the other end of a pipe")
 	}
 }
 

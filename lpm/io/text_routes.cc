@@ -125,8 +125,10 @@ enum class Form {
   kCsv,       // a header, and fields between commas
 };
 
-// A group has as many members.
+// A group has as many members. More lines than that are not kept, since a few
+// compressed bytes may be millions of them; some may be of dead hops.
 constexpr size_t kMaxHops = 256;
+constexpr size_t kMaxHopLines = 4 * kMaxHops;
 
 // A route to one gateway or several, of one line or more.
 struct GatewayRoute {
@@ -201,6 +203,15 @@ bool AddIpValue(absl::string_view word, absl::string_view value,
   return true;
 }
 
+absl::Status AddHop(GatewayRoute& route) {
+  if (route.hops.size() == kMaxHopLines) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a route of more than ", kMaxHopLines, " next hops"));
+  }
+  route.hops.emplace_back();
+  return absl::OkStatus();
+}
+
 // Adds what `words` say, which follow a destination or continue its route.
 absl::Status AddIpWords(Words words, GatewayRoute& route) {
   while (!words.empty()) {
@@ -222,7 +233,8 @@ absl::Status AddIpWords(Words words, GatewayRoute& route) {
       return absl::OkStatus();
     }
     if (word == "nexthop") {
-      route.hops.emplace_back();
+      absl::Status status = AddHop(route);
+      if (!status.ok()) return status;
     } else if (word == "dead" && route.hops.empty()) {
       route.ignored = "dead";
     } else if (word == "dead") {
@@ -278,8 +290,8 @@ constexpr absl::string_view kBirdKinds[] = {
 absl::Status AddBirdHop(Words words, GatewayRoute& route) {
   std::vector<absl::string_view> as_of_ip(words.begin(), words.end());
   if (words.size() > 2 && words[2] == "on") as_of_ip[2] = "dev";
-  route.hops.emplace_back();
-  return AddIpWords(as_of_ip, route);
+  absl::Status status = AddHop(route);
+  return status.ok() ? AddIpWords(as_of_ip, route) : status;
 }
 
 // True if it starts with "ADDRESS/"; "ADDRESS" is enough if the line is cut.

@@ -595,6 +595,27 @@ TEST(TextForms, NamesWhatIsWrongWithAGateway) {
   }
 }
 
+TEST(TextRoutesTest, HopsOfOneRouteAreBounded) {
+  const struct {
+    std::string first, hop, last;
+  } kForms[] = {
+      {"10.0.0.0/8\n", "\tnexthop dev e weight 1\n", "192.0.3.0/24 dev e\n"},
+      {"10.0.0.0/8 unicast [s4 11:02:08.558] * (200)\n", "\tdev e\n",
+       "192.0.3.0/24 unicast [s4 11:02:08.558] * (200)\n\tdev e\n"},
+  };
+  for (const auto& [first, hop, last] : kForms) {
+    std::string text = first;
+    for (int i = 0; i < 5000; ++i) text += hop;
+    const Reading reading = ReadForm(text + last);
+    EXPECT_THAT(Meanings(reading), ElementsAre("192.0.3.0/24 %e"));
+    ASSERT_EQ(reading.report.malformed, 1U);
+    // At the line that is one too many: those after it are not kept.
+    EXPECT_EQ(reading.report.problems.at(0).line, 1 + 1025U);
+    EXPECT_THAT(reading.report.problems.at(0).message,
+                HasSubstr("more than 1024 next hops"));
+  }
+}
+
 // BIRD 2.0.12 printed this.
 constexpr absl::string_view kBirdRoutes =
     "BIRD 2.0.12 ready.\n"

@@ -350,8 +350,8 @@ UpdateBatch Replacement(std::vector<Route> routes) {
   return batch;
 }
 
-// Takes seconds: it compiles tables whose memory outweighs what else the process
-// takes.
+// Takes seconds: it compiles tables whose memory outweighs what else the
+// process takes.
 TEST(TableMemory, AdmissionMeasuresATableThatItsLengthsWouldRefuse) {
   if (kRoutes == 0) GTEST_SKIP() << "memory is a sanitizer's";
   const std::vector<Route> internet = SyntheticTable({.ipv6_routes = kRoutes});

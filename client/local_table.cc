@@ -100,7 +100,8 @@ absl::Status LocalRoutes::Compile(const GenerationChanges& changes) {
   }
   absl::Status compiled = compiler_.Update(routes_, {changes.routes}).status();
   if (compiled.ok()) {
-    Publish(changes.generation, changes.complete_since, compiler_.fibs());
+    Publish(changes.generation, changes.complete_since.value_or(0),
+            compiler_.fibs());
   }
   return compiled;
 }
@@ -114,9 +115,9 @@ absl::Status LocalRoutes::Apply(const GenerationChanges& changes) {
   try {
     if (!changes.bookmark) return Compile(changes);
     // Of a later generation if those in between changed nothing.
-    if (changes.generation > generation() ||
-        changes.complete_since != complete_since()) {
-      Publish(changes.generation, changes.complete_since, state_.Read()->fibs);
+    const uint64_t since = changes.complete_since.value_or(complete_since());
+    if (changes.generation > generation() || since != complete_since()) {
+      Publish(changes.generation, since, state_.Read()->fibs);
     }
     return absl::OkStatus();
   } catch (const std::bad_alloc&) {

@@ -36,9 +36,9 @@ struct GenerationChanges {
   std::vector<NextHopId> deleted_groups;
   // Table.digest at `generation`. Empty in some bookmarks.
   std::string digest;
-  // Table.complete_since_unix_nanos at `generation`; what it was before in a
-  // bookmark that does not say.
-  uint64_t complete_since = 0;
+  // Table.complete_since_unix_nanos at `generation`. In a bookmark that does
+  // not say, what the last message said; nullopt if none has.
+  std::optional<uint64_t> complete_since;
 };
 
 // Never the digest of a table: a watch from it begins with the whole table.
@@ -84,7 +84,7 @@ class GenerationAssembler {
 
   uint64_t last_;
   std::string digest_;  // of last_, as `digest` above
-  uint64_t complete_since_ = 0;
+  std::optional<uint64_t> complete_since_;
   Replacement replacement_;
   std::optional<GenerationChanges> partial_;
 };

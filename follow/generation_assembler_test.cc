@@ -175,7 +175,7 @@ TEST(GenerationAssembler, SaysSinceWhenTheTableIsComplete) {
     if (since.has_value()) message.set_complete_since_unix_nanos(*since);
     return assembler.Add(message).value()->complete_since;
   };
-  EXPECT_EQ(add(5, std::nullopt), 0U);
+  EXPECT_EQ(add(5, std::nullopt), std::nullopt);
   EXPECT_EQ(add(6, 9), 9U);
   EXPECT_EQ(add(6, std::nullopt), 9U);
   EXPECT_EQ(add(7, 0), 0U);

@@ -33,7 +33,7 @@ class Printer {
  public:
   // Nothing of this is printed.
   void Know(const GenerationChanges& bookmark) {
-    complete_since_ = bookmark.complete_since;
+    complete_since_ = bookmark.complete_since.value_or(0);
   }
 
   void PrintAll(const GenerationChanges& changes) {
@@ -57,8 +57,8 @@ class Printer {
     for (const Route& route : changes.routes) PrintRoute(route);
     PrintDeleted("delete_group", changes.deleted_groups);
     PrintDeleted("delete_nexthop", changes.deleted_next_hops);
-    const bool other = std::exchange(complete_since_, changes.complete_since) !=
-                       changes.complete_since;
+    const uint64_t since = changes.complete_since.value_or(0);
+    const bool other = std::exchange(complete_since_, since) != since;
     if (other || changes.bookmark) PrintCompleteSince(complete_since_);
     output::Change line = Line("complete");
     line.set_digest(absl::BytesToHexString(changes.digest));

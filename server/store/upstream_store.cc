@@ -93,7 +93,7 @@ StoredTable UpstreamStore::Watch::Take(GenerationChanges& whole) {
   table.position = ++position;
   table.fib = fib;
   table.generation = whole.generation;
-  table.complete_since = whole.complete_since;
+  table.complete_since = whole.complete_since.value_or(0);
   table.routes = std::move(whole.routes);
   table.next_hops = std::move(whole.next_hops);
   table.groups = std::move(whole.groups);
@@ -311,7 +311,7 @@ void UpstreamStore::RunWatch(Watch& watch) {
                 .deleted_next_hops = std::move(changes->deleted_next_hops),
                 .deleted_groups = std::move(changes->deleted_groups),
                 .digest = std::move(changes->digest),
-                .complete_since = changes->complete_since});
+                .complete_since = changes->complete_since.value_or(0)});
       ++watch.position;
       if (!Tell([&](StoreFollower& f) {
             f.Appended(watch.name, watch.id, watch.position,

@@ -2,6 +2,8 @@
 
 #include "server/store/upstream_store.h"
 
+#include <grpcpp/client_context.h>
+
 #include <algorithm>
 #include <atomic>
 #include <set>
@@ -48,12 +50,12 @@ class UpstreamStore::Call {
  public:
   explicit Call(UpstreamStore& store) : store_(store) {
     const MutexLock lock(store_.mutex_);
-    store_.contexts_.insert(&context_);
+    store_.calls_.insert(this);
     if (store_.closed_) context_.TryCancel();
   }
   ~Call() {
     const MutexLock lock(store_.mutex_);
-    store_.contexts_.erase(&context_);
+    store_.calls_.erase(this);
   }
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
@@ -63,9 +65,17 @@ class UpstreamStore::Call {
     context_.set_deadline(GrpcAfter(timeout));
   }
 
+  // A message came.
+  void Hear() { heard_ = SteadyNow().time_since_epoch().count(); }
+  SteadyInstant heard() const {
+    return SteadyInstant(SteadyInstant::duration(heard_.load()));
+  }
+
  private:
   UpstreamStore& store_;
   grpc::ClientContext context_;
+  std::atomic<SteadyInstant::rep> heard_ =
+      SteadyNow().time_since_epoch().count();
 };
 
 struct UpstreamStore::Watch {
@@ -80,7 +90,6 @@ struct UpstreamStore::Watch {
   std::unique_ptr<grpc::ClientReader<Message>> stream;
   std::thread thread;
   std::atomic<bool> ended = false;
-  std::atomic<SteadyInstant::rep> heard = 0;  // a message
 
   // Takes the contents out of a whole table.
   StoredTable Take(GenerationChanges& whole);
@@ -153,11 +162,20 @@ void UpstreamStore::Cancel(Watch& watch) {
   watch.stream->Finish();
 }
 
+void UpstreamStore::EndSilentWatches(SteadyInstant answering) {
+  const MutexLock lock(mutex_);
+  for (Call* const call : calls_) {
+    if (ElapsedSince(std::max(call->heard(), answering)) > options_.silence) {
+      call->get()->TryCancel();
+    }
+  }
+}
+
 absl::StatusOr<GenerationChanges> UpstreamStore::ReadGeneration(Watch& watch) {
   Message message;
   for (;;) {
     const bool more = watch.stream->Read(&message);
-    watch.heard = SteadyNow().time_since_epoch().count();
+    watch.call->Hear();
     if (!more) {
       const grpc::Status ended = watch.stream->Finish();
       return ended.ok() ? absl::UnavailableError("the watch ended")
@@ -186,12 +204,10 @@ absl::StatusOr<StoredTable> UpstreamStore::Begin(const v1::Table& table,
   watch.name = table.name();
   watch.id = next_id_++;
   watch.fib.prefix_lengths = table.prefix_lengths();
-  watch.heard = SteadyNow().time_since_epoch().count();
   Open(watch);
   std::atomic<bool> silent = false;
   const Periodic give_up(options_.timeout / 8, [&] {
-    const SteadyInstant heard{SteadyInstant::duration(watch.heard.load())};
-    if (ElapsedSince(heard) < options_.timeout) return;
+    if (ElapsedSince(watch.call->heard()) < options_.timeout) return;
     silent = true;
     watch.call->get()->TryCancel();
   });
@@ -348,9 +364,14 @@ void UpstreamStore::RunWatch(Watch& watch) {
 
 void UpstreamStore::RunPoll() {
   std::set<std::string> missing;  // that the other server has
+  SteadyInstant answering = SteadyNow();
   while (Pause(options_.poll / 2, options_.poll)) {
     const auto tables = ListTables(options_.poll * 3);
-    if (!tables.ok()) continue;
+    if (!tables.ok()) {
+      answering = SteadyNow();
+      continue;
+    }
+    EndSilentWatches(answering);
     if (failing_watches_ == 0)
       last_contact_ = SteadyNow().time_since_epoch().count();
     std::set<std::string> followed;
@@ -398,7 +419,7 @@ void UpstreamStore::Close(const absl::Status& /*why*/,
     const MutexLock lock(mutex_);
     if (std::exchange(closed_, true)) return;
     closing_.notify_all();
-    for (grpc::ClientContext* const context : contexts_) context->TryCancel();
+    for (Call* const call : calls_) call->get()->TryCancel();
   }
   if (poll_.joinable()) poll_.join();
   for (Watch& watch : watches_) {

@@ -6,8 +6,6 @@
 #ifndef PLANB_SERVER_STORE_UPSTREAM_STORE_H_
 #define PLANB_SERVER_STORE_UPSTREAM_STORE_H_
 
-#include <grpcpp/client_context.h>
-
 #include <atomic>
 #include <cstdint>
 #include <list>
@@ -40,6 +38,9 @@ struct UpstreamOptions {
   absl::Duration timeout = absl::Seconds(10);
   // How often it is asked which tables it has. Also what lag() is made of.
   absl::Duration poll = absl::Seconds(1);
+  // A watch that brings nothing for so long, not even one of the bookmarks that
+  // come every few seconds, is begun anew.
+  absl::Duration silence = absl::Seconds(30);
 };
 
 // Follows each table through a watch, which begins with the whole table where
@@ -92,6 +93,9 @@ class UpstreamStore final : public Store, public TableFeed {
   static absl::StatusOr<GenerationChanges> ReadGeneration(Watch& watch);
   void Open(Watch& watch);
   static void Cancel(Watch& watch);
+  // Ends the watches that are silent although the server has answered since
+  // `answering`: one of them may have been lost between here and there.
+  void EndSilentWatches(SteadyInstant answering);
   // Calls the follower. False after following has ended.
   bool Tell(absl::FunctionRef<void(StoreFollower&)> what);
   // The loops of the threads.
@@ -114,7 +118,7 @@ class UpstreamStore final : public Store, public TableFeed {
   Mutex mutex_;
   CondVar closing_;
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
-  std::set<grpc::ClientContext*> contexts_ ABSL_GUARDED_BY(mutex_);
+  std::set<Call*> calls_ ABSL_GUARDED_BY(mutex_);
   uint64_t next_id_ = 1;
   bool resumed_ = false;      // before Follow()
   std::list<Watch> watches_;  // of Load(), then of the polling thread

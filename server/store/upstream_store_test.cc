@@ -71,16 +71,18 @@ class Notes final : public StoreFollower {
 
 // Returns the first `count` notes of a store. `send` serves its watches.
 std::vector<std::string> Follow(
-    size_t count, std::function<void(const v1::WatchRoutesRequest&,
-                                     FakeLeader::Writer&, Notes&)>
-                      send) {
+    size_t count,
+    std::function<void(const v1::WatchRoutesRequest&, FakeLeader::Writer&,
+                       Notes&)>
+        send,
+    UpstreamOptions options = {}) {
   const std::string socket = TempPath("leader");
   Notes notes;
   const FakeLeader leader(
       socket, [](auto& tables) { tables.add_tables()->set_name("default"); },
       [&](const auto& request, auto& writer) { send(request, writer, notes); });
-  const auto store =
-      UpstreamStore::Open({.target = absl::StrCat("unix:", socket)}).value();
+  options.target = absl::StrCat("unix:", socket);
+  const auto store = UpstreamStore::Open(options).value();
   const auto loaded = store->Load();
   EXPECT_TRUE(loaded.ok()) << loaded.status();
   if (!loaded.ok()) return {};
@@ -153,6 +155,21 @@ TEST(UpstreamStore, TakesAWholeTableOnlyForward) {
                        writer.Write(Whole(generation++));
                      }),
               ElementsAre("watch after 5", "watch after 5", "whole 6"));
+}
+
+// The connection and the other calls may be as ever: a proxy has lost it.
+TEST(UpstreamStore, BeginsASilentWatchAnew) {
+  UpstreamOptions options;
+  options.poll = absl::Milliseconds(50);
+  options.silence = absl::Milliseconds(200);
+  EXPECT_THAT(Follow(
+                  1,
+                  [](const auto& request, auto& writer, Notes&) {
+                    writer.Write(request.start_generation() == 0 ? Whole(5)
+                                                                 : Changes(6));
+                  },
+                  options),
+              ElementsAre("changes of 6 after 5"));
 }
 
 }  // namespace

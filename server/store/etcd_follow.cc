@@ -343,7 +343,8 @@ absl::Status EtcdStore::Deliver(uint64_t id, uint64_t number, int64_t revision,
       Fail(log, EntryKey(id, number), "is not an entry");
       return absl::OkStatus();
     }
-    own = entry.writer() == instance_ && entry.append() == log.append;
+    own = log.append != 0 && entry.writer() == instance_ &&
+          entry.append() == log.append;
   }
   std::string contents;
   std::vector<AcceptedBatch> batches;

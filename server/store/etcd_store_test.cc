@@ -18,6 +18,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/mutex.h"
@@ -789,11 +790,23 @@ TEST_F(EtcdStoreTest, DamagedEntriesStopTheirTableAndNoOther) {
   etcd::LogRecord huge;
   huge.set_chunks(1);
   huge.set_bytes(uint64_t{1} << 63);
-  for (const std::string& entry : {std::string("\x0a\x01\x02 this is no entry"),
-                                   huge.SerializeAsString()}) {
+  const std::string own;  // the first server's, and of none of its appends
+  for (std::string entry : {std::string("\x0a\x01\x02 this is no entry"),
+                            huge.SerializeAsString(), own}) {
     prefix_ += "x";  // another store
     Node a(Open());
     ASSERT_TRUE(a.tables.Create("red").ok());
+    if (entry == own) {
+      const auto servers = Read("replicas/");
+      ASSERT_EQ(servers.size(), 1U);
+      uint64_t writer = 0;
+      ASSERT_TRUE(absl::SimpleHexAtoi(
+          absl::string_view(servers[0].key()).substr(prefix_.size() + 10),
+          &writer));
+      etcd::LogRecord record;
+      record.set_writer(writer);
+      entry = record.SerializeAsString();
+    }
     Node b(Open());
     const uint64_t id = a.tables.default_table().store_id();
     ASSERT_TRUE(a.tables.default_table()
@@ -807,6 +820,11 @@ TEST_F(EtcdStoreTest, DamagedEntriesStopTheirTableAndNoOther) {
     put.set_value(entry);
     ASSERT_TRUE(cluster_->Client("")->Put(put).ok());
     const absl::Time deadline = absl::Now() + kPatience;
+    // Without an append in progress.
+    while (a.tables.default_table().replication_error().empty() &&
+           absl::Now() < deadline) {
+      absl::SleepFor(absl::Milliseconds(2));
+    }
     for (Node* node : {&a, &b}) {
       Table& table = node->tables.default_table();
       absl::Status refused;

@@ -164,19 +164,16 @@ absl::StatusOr<int64_t> EtcdStore::SendReport(int64_t lease) {
   record.set_name(options_.replica_name);
   record.set_version(options_.version);
   record.set_reported_unix_nanos(absl::GetCurrentTimeNanos());
-  std::set<uint64_t> tables;
   {
+    // Both: a table that is made meanwhile reports itself once it is followed.
     const MutexLock lock(mutex_);
+    const MutexLock report(report_mutex_);
     // Not of a table that stopped: its generations may be of another history.
-    for (const auto& [id, log] : logs_) {
-      if (log.failed.ok()) tables.insert(id);
-    }
-  }
-  {
-    const MutexLock lock(report_mutex_);
-    std::erase_if(visible_, [&](const auto& table) {
-      return !tables.contains(table.first);
-    });
+    std::erase_if(visible_,
+                  [&](const auto& table) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+                    const auto log = logs_.find(table.first);
+                    return log == logs_.end() || !log->second.failed.ok();
+                  });
     for (const auto& [id, table] : visible_) {
       auto& reported = *record.add_tables();
       reported.set_table(table.name);

@@ -734,6 +734,46 @@ TEST_F(EtcdAnswers, TablesAreNotAskedForWhileEtcdIsSilent) {
   EXPECT_EQ(asked, 0);
 }
 
+// A server that starts from a copy, however new: the tables that it has may be
+// those of another store.
+TEST_F(EtcdAnswers, NoTableIsMadeOrDeletedBeforeThoseOfACopyAreCompared) {
+  const Node other(OpenDirectly());
+  const uint64_t id = other.store->CreateTable("blue", 0).value();
+  std::atomic<bool> readable = false;
+  between_->before_range = [&](const etcdserverpb::RangeRequest& request) {
+    return readable || request.limit() == 0
+               ? Status::OK
+               : Status(StatusCode::INTERNAL, "not now");
+  };
+  EtcdStoreOptions options = Options(between_->Url(prefix_));
+  options.patience = -absl::Seconds(1);  // Load() ends at once
+  const auto store = Open(options);
+  Tables tables({}, store.get());
+  ASSERT_TRUE(tables
+                  .Restore([&]() -> absl::StatusOr<StoredCopy> {
+                    StoredCopy copy = {.as_of = absl::Now()};
+                    copy.tables.push_back(
+                        {.name = "default",
+                         .id = other.tables.default_table().store_id()});
+                    copy.tables.push_back({.name = "blue", .id = id});
+                    return copy;
+                  })
+                  .ok());
+  for (const absl::Status& refused :
+       {store->CreateTable("red", 0).status(),
+        store->DeleteTable("blue", id, 0), tables.Create("red").status(),
+        tables.Delete("blue"),
+        tables.default_table().Apply(UpdateBatch()).status()}) {
+    EXPECT_EQ(ErrorReason(refused), "STORE_FAILED") << refused;
+  }
+  EXPECT_EQ(CountKeys("state/tables/"), 2U);
+  readable = true;
+  Await([&] { return store->FindTable("red").ok(); });
+  EXPECT_TRUE(tables.Create("red").ok());
+  EXPECT_TRUE(tables.Delete("blue").ok());
+  tables.Drain(SteadyNow());
+}
+
 // Not past it and back to the one that failed.
 TEST_F(EtcdAnswers, CallsThatFailTogetherGoOnToTheNextMember) {
   constexpr int kCalls = 2;

@@ -320,10 +320,6 @@ absl::Status EtcdStore::Refusal(const Job& job, const Log* log) const {
   if (!closed_.ok()) return closed_;
   if (log == nullptr) return DeletedRemotely();
   if (!log->failed.ok()) return log->failed;
-  if (log->record.next() == 0) {
-    return Error(absl::StatusCode::kUnavailable, "STORE_FAILED",
-                 "etcd has not answered since this server began");
-  }
   if (absl::Status s = Silence(); !s.ok()) return s;
   if (job.position != kAnyPosition && job.position + 1 != log->record.next()) {
     return StoreConflict();  // the follower has been told already
@@ -340,6 +336,11 @@ absl::Status EtcdStore::Refusal(const Job& job, const Log* log) const {
 }
 
 absl::Status EtcdStore::Silence() const {
+  // However new the copy is: this may be another store, or of another format.
+  if (closed_.ok() && resumed_ && revision_ == 0) {
+    return Error(absl::StatusCode::kUnavailable, "STORE_FAILED",
+                 "the tables of etcd were not read since this server began");
+  }
   if (!closed_.ok() || follower_ == nullptr || lag() <= 2 * options_.silence) {
     return closed_;
   }

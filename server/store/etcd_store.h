@@ -203,7 +203,7 @@ class EtcdStore final : public Store, public ReplicatedLog, public TableFeed {
   absl::Status Refusal(const Job& job, const Log* log) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Why nothing can be asked of etcd: UNAVAILABLE (STORE_FAILED) if it has been
-  // silent for long, or the status of Close().
+  // silent for long, or was not read since Resume(); or the status of Close().
   absl::Status Silence() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Append(Job job);
   // Asks etcd whether the table is where the job says. Errors besides those of
@@ -279,7 +279,7 @@ class EtcdStore final : public Store, public ReplicatedLog, public TableFeed {
   uint64_t appends_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Status closed_ ABSL_GUARDED_BY(mutex_);
   bool ending_ ABSL_GUARDED_BY(mutex_) = false;
-  // What this server reports.
+  // What this server reports. After `mutex_`.
   Mutex report_mutex_;
   CondVar report_changed_;  // or ending, or ended
   struct Reported {

@@ -2,8 +2,6 @@
 
 #include "lpm/routes/route_set.h"
 
-#include <algorithm>
-
 #include "absl/base/internal/raw_logging.h"
 
 namespace planb {
@@ -65,31 +63,39 @@ RouteSet::const_iterator RouteSet::LowerBound(const Prefix& prefix) const {
 std::optional<Route> RouteSet::Match(const Address& address) const {
   if (address.family() != family_) return std::nullopt;
   const Prefix host = Prefix::Truncate(address, AddressBits(family_));
-  return LongestUpTo(host, host);
+  return LongestBefore(routes_.UpperBound(PackedPrefix(host)), host);
 }
 
 std::optional<Route> RouteSet::Cover(const Prefix& prefix) const {
-  if (prefix.family() != family_ || prefix.length() == 0) return std::nullopt;
-  return LongestUpTo(Prefix::Truncate(prefix.address(), prefix.length() - 1),
-                     prefix);
+  if (prefix.family() != family_) return std::nullopt;
+  return LongestBefore(routes_.LowerBound(PackedPrefix(prefix)), prefix);
 }
 
-// The longest route that covers `bound`, which covers `inside`.
+std::optional<Route> RouteSet::Cover(const Prefix& prefix,
+                                     const const_iterator& at) const {
+  return LongestBefore(at.it_, prefix);
+}
+
+// The longest route before `it` that covers `inside`, which is behind all of
+// these or the last of them.
 //
-// The last route not after `bound` either covers it, and then nothing longer
-// does; or it lies before, and a route that covers both is no longer than the
-// bits they share: the search goes on from there.
-std::optional<Route> RouteSet::LongestUpTo(Prefix bound,
-                                           const Prefix& inside) const {
+// The last of them that covers it is the longest. It is often one of the last
+// few. Otherwise it covers the first of these few, too, and so is no longer
+// than the bits that both share: the search goes on from there.
+std::optional<Route> RouteSet::LongestBefore(Map::const_iterator it,
+                                             const Prefix& inside) const {
+  constexpr int kFew = 8;
+  const Map::const_iterator begin = routes_.begin();
   for (;;) {
-    auto it = routes_.UpperBound(PackedPrefix(bound));
-    if (it == routes_.begin()) return std::nullopt;
-    const Route route = (--it)->Unpack(family_);
-    if (route.prefix.Covers(inside)) return route;
-    bound = Prefix::Truncate(
-        inside.address(),
-        std::min(bound.length(),
-                 CommonBits(route.prefix.first(), inside.first())));
+    int common = 0;
+    for (int i = 0; i < kFew; ++i) {
+      if (it == begin) return std::nullopt;
+      const Route route = (--it)->Unpack(family_);
+      if (route.prefix.Covers(inside)) return route;
+      common = CommonBits(route.prefix.first(), inside.first());
+    }
+    it = routes_.UpperBound(
+        PackedPrefix(Prefix::Truncate(inside.address(), common)));
   }
 }
 

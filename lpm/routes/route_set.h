@@ -162,6 +162,9 @@ class RouteSet {
 
   // The route with the longest prefix that covers `prefix` and is shorter.
   std::optional<Route> Cover(const Prefix& prefix) const;
+  // The same, found sooner. REQUIRES: `at` is LowerBound(prefix).
+  std::optional<Route> Cover(const Prefix& prefix,
+                             const const_iterator& at) const;
 
   // Ascending by prefix.
   const_iterator begin() const { return {family_, routes_.begin()}; }
@@ -179,7 +182,8 @@ class RouteSet {
   RouteSet(Family family, Map routes)
       : family_(family), routes_(std::move(routes)) {}
 
-  std::optional<Route> LongestUpTo(Prefix bound, const Prefix& inside) const;
+  std::optional<Route> LongestBefore(Map::const_iterator it,
+                                     const Prefix& inside) const;
 
   Family family_;
   Map routes_;

@@ -70,8 +70,8 @@ FibSize CompiledSize(Family family, const RoutesByLength& lengths,
 
 // What is in use after an Update of any kind, with what earlier ones left.
 // `lengths` must bound the routes of each length in every generation since the
-// last full compilation (and `next_hops` likewise): memory is not given back
-// before the next.
+// last full compilation, or since the last one in steps began (and `next_hops`
+// likewise): memory is not given back before the next.
 FibSize UpdatedSize(Family family, const RoutesByLength& lengths,
                     uint64_t next_hops = kDistinctNextHops,
                     const FibOptions& options = {});

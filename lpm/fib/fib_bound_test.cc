@@ -166,7 +166,8 @@ TEST(CheckCompilable, NamesWhatThereMayBeTooManyOf) {
 
 // No history of changes makes a FIB exceed its bounds.
 
-// A table, and the most routes of each length since its last full compilation.
+// A table, and the most routes of each length since its last full compilation,
+// or since the last one in steps began.
 class BoundedTable {
  public:
   // Keeps the `old_versions` last FIBs alive.
@@ -195,18 +196,22 @@ class BoundedTable {
   // Compiles the next version.
   void Update() {
     const FibCompiler::Counters before = compiler_.counters();
+    if (compiler_.packing_bytes() == 0) packing_ = {};
     Keep(compiler_.Update(routes_, changed_).value());
     changed_.clear();
     const FibCompiler::Counters& after = compiler_.counters();
+    if (after.packed > before.packed) most_ = packing_;
     if (after.full + after.compacted > before.full + before.compacted) {
       most_ = lengths_;
     }
     for (size_t i = 0; i < most_.size(); ++i) {
       most_[i] = std::max(most_[i], lengths_[i]);
+      packing_[i] = std::max(packing_[i], lengths_[i]);
     }
     const size_t bound =
         UpdateBytesBound(routes_.family(), most_, kDistinctNextHops, options_);
     ASSERT_LE(fibs_.back()->bytes(), bound) << routes_.size() << " routes";
+    ASSERT_LE(compiler_.packing_bytes(), bound) << routes_.size() << " routes";
   }
 
   const RouteSet& routes() const { return routes_; }
@@ -225,7 +230,8 @@ class BoundedTable {
   const size_t old_versions_;
   std::deque<std::unique_ptr<const Fib>> fibs_;
   std::vector<Prefix> changed_;
-  RoutesByLength lengths_ = {}, most_ = {};
+  // Now; in the table in use; in the one that is compiled in steps.
+  RoutesByLength lengths_ = {}, most_ = {}, packing_ = {};
 };
 
 class FibBoundUpdates : public testing::TestWithParam<BoundTable> {};

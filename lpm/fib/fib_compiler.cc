@@ -13,6 +13,7 @@
 #include "absl/types/span.h"
 #include "lpm/fib/fib_memory.h"
 #include "lpm/fib/table_compiler.h"
+#include "lpm/fib/table_packer.h"
 #include "lpm/fib/table_updater.h"
 #include "lpm/kernels/layout.h"
 #include "lpm/prefix.h"
@@ -28,17 +29,26 @@ constexpr size_t kRootChanges = 256;
 // compiled, and so packed, as a whole.
 constexpr int kLeastEdited = 8;
 
+// Routes that an update packs for each of its changes, beside those that it
+// packs anyway: a quarter of what a change takes.
+constexpr size_t kPackedPerChange = 32;
+
 }  // namespace
 
 class FibCompiler::Impl {
  public:
-  Impl(Family family, const FibOptions& options, const FibLimits& limits)
-      : family_(family), options_(options), limits_(limits) {}
+  Impl(Family family, const FibOptions& options, const FibLimits& limits,
+       const FibPacking& packing)
+      : family_(family),
+        options_(options),
+        limits_(limits),
+        packing_(packing) {}
 
   absl::StatusOr<std::unique_ptr<const Fib>> Compile(const RouteSet& routes) {
     ABSL_RAW_CHECK(routes.family() == family_, "routes of another family");
     called_ = true;
     published_ = false;  // unless this comes to its end
+    packer_ = nullptr;
     absl::StatusOr<std::unique_ptr<TableCompiler>> table =
         CompileTable(family_, routes, options_, limits_);
     if (!table.ok()) return table.status();
@@ -46,15 +56,21 @@ class FibCompiler::Impl {
     table_ = *std::move(table);
     updater_ = std::make_unique<TableUpdater>(*table_);
     retired_.clear();
-    compact_routes_ = routes.size();
-    compact_lines_ = table_->lines().used();
-    compact_descriptors_ = table_->descriptors().used();
-    compact_next_hops_ = table_->values().next_hop_count();
-    table_->lines().SetLimit(
-        std::min(limits_.lines, MostUpdatedLines(compact_lines_)));
-    table_->descriptors().SetLimit(std::min(
+    LinePool& lines = table_->lines();
+    DescriptorPool& descriptors = table_->descriptors();
+    SetCompact(routes, lines.used(), descriptors.used());
+    lines.SetLimit(std::min(limits_.lines, MostUpdatedLines(compact_lines_)));
+    descriptors.SetLimit(std::min(
         limits_.descriptors, MostUpdatedDescriptors(compact_descriptors_)));
-    return Publish(/*compiled=*/true);
+    // The address space is all that updates may use: nothing moves.
+    auto arena =
+        std::make_shared<FibArena>(lines.limit(), descriptors.limit(),
+                                   lines.used(), FibArena::Memory::kLater);
+    lines.MoveTo(arena->lines(), arena->line_capacity());
+    descriptors.MoveTo(arena->descriptors(), arena->descriptor_capacity());
+    // Not before both have moved: it may be the last to hold the old one.
+    arena_ = std::move(arena);
+    return PublishAnother();
   }
 
   absl::StatusOr<std::unique_ptr<const Fib>> Update(
@@ -62,13 +78,14 @@ class FibCompiler::Impl {
     ABSL_RAW_CHECK(called_, "Compile comes first");
     if (!std::exchange(published_, false)) {
       // It may have failed for want of the memory that these take.
+      packer_ = nullptr;
       updater_ = nullptr;
       table_ = nullptr;
       ++counters_.full;
       return Compile(routes);
     }
-    if (BadlyPacked() || TooLargeToUpdate(routes.size()) ||
-        routes.size() < compact_routes_ / 2) {
+    if (BadlyPacked(routes.size(), /*share=*/1) ||
+        TooLargeToUpdate(routes.size())) {
       ++counters_.compacted;
       return Compile(routes);
     }
@@ -86,6 +103,16 @@ class FibCompiler::Impl {
       changed_.erase(std::unique(changed_.begin(), changed_.end()),
                      changed_.end());
     }
+    if (packer_ == nullptr && routes.size() > packing_.routes &&
+        (packing_.always || BadlyPacked(routes.size(), /*share=*/2))) {
+      packer_ =
+          std::make_unique<TablePacker>(*table_, limits_, packing_.routes);
+    }
+    if (packer_ != nullptr &&
+        packer_->Step(*table_, routes, changed_,
+                      packing_.routes + kPackedPerChange * changed_.size())) {
+      return PublishPacked(routes);
+    }
     const uint64_t oldest = arena_->Oldest(/*none=*/generation_ + 1);
     Reclaim(oldest);
     updater_->Update(routes, changed_, generation_ + 1, oldest);
@@ -95,10 +122,20 @@ class FibCompiler::Impl {
       return Compile(routes);
     }
     ++counters_.incremental;
-    return Publish(/*compiled=*/false);
+    retired_.push_back({generation_ + 1, std::move(updater_->garbage())});
+    for (const uint32_t index : updater_->roots()) {
+      root_changes_.push_back({generation_ + 1, index});
+    }
+    for (; root_changes_.size() > kRootChanges; root_changes_.pop_front()) {
+      roots_since_ = root_changes_.front().generation;
+    }
+    return Publish();
   }
 
   const Counters& counters() const { return counters_; }
+  size_t packing_bytes() const {
+    return packer_ == nullptr ? 0 : packer_->bytes();
+  }
 
  private:
   // What a generation left unused, and no younger one will read.
@@ -107,30 +144,49 @@ class FibCompiler::Impl {
     Garbage garbage;
   };
 
-  std::unique_ptr<const Fib> Publish(bool compiled) {
+  void SetCompact(const RouteSet& routes, size_t lines, size_t descriptors) {
+    compact_routes_ = routes.size();
+    compact_lines_ = lines;
+    compact_descriptors_ = descriptors;
+    compact_next_hops_ = table_->values().next_hop_count();
+  }
+
+  // What the packer made of the routes takes the place of the table in use.
+  absl::StatusOr<std::unique_ptr<const Fib>> PublishPacked(
+      const RouteSet& routes) {
+    if (packer_->failed()) {
+      // As the table in use would soon: values must become wider, or there is
+      // less room than is needed.
+      ++counters_.full;
+      return Compile(routes);
+    }
+    TablePacker::Packed packed = std::move(*packer_).Take();
+    packer_ = nullptr;
+    updater_ = std::move(packed.updater);
+    table_ = std::move(packed.table);
+    arena_ = std::move(packed.arena);
+    retired_.clear();
+    SetCompact(routes, packed.compiled_lines, packed.compiled_descriptors);
+    table_->lines().SetLimit(
+        std::min(arena_->line_capacity(), MostUpdatedLines(compact_lines_)));
+    table_->descriptors().SetLimit(
+        std::min(arena_->descriptor_capacity(),
+                 MostUpdatedDescriptors(compact_descriptors_)));
+    ++counters_.packed;
+    return PublishAnother();
+  }
+
+  // Publishes a table that shares nothing with the one before.
+  std::unique_ptr<const Fib> PublishAnother() {
+    root_changes_.clear();
+    roots_since_ = generation_ + 1;
+    return Publish();
+  }
+
+  std::unique_ptr<const Fib> Publish() {
     ++generation_;
     LinePool& lines = table_->lines();
     DescriptorPool& descriptors = table_->descriptors();
-    if (compiled) {
-      // The address space is all that updates may use: nothing moves.
-      auto arena =
-          std::make_shared<FibArena>(lines.limit(), descriptors.limit(),
-                                     lines.used(), FibArena::Memory::kLater);
-      lines.MoveTo(arena->lines(), arena->line_capacity());
-      descriptors.MoveTo(arena->descriptors(), arena->descriptor_capacity());
-      // Not before both have moved: it may be the last to hold the old one.
-      arena_ = std::move(arena);
-      root_changes_.clear();
-      roots_since_ = generation_;
-    } else {
-      retired_.push_back({generation_, std::move(updater_->garbage())});
-      for (const uint32_t index : updater_->roots()) {
-        root_changes_.push_back({generation_, index});
-      }
-      for (; root_changes_.size() > kRootChanges; root_changes_.pop_front()) {
-        roots_since_ = root_changes_.front().generation;
-      }
-    }
     updater_->garbage() = {};
     updater_->roots().clear();
     lines.Settle();
@@ -165,13 +221,17 @@ class FibCompiler::Impl {
   // What fib_bound.h takes for granted of the memory that an Update begins
   // with. Free lines count in the end, too: they are of use only to blocks of
   // their size.
-  bool BadlyPacked() const {
-    constexpr size_t kAside = kUpdateAside;
+  // With a `share` of 2, whether it is halfway there.
+  bool BadlyPacked(size_t routes, size_t share) const {
+    const auto exceeds = [share](size_t now, size_t compact, size_t times) {
+      return now > compact + times * (compact + kUpdateAside) / share;
+    };
     const LinePool& lines = table_->lines();
-    return lines.live() > 2 * compact_lines_ + kAside ||
-           lines.used() > 3 * compact_lines_ + 2 * kAside ||
-           table_->descriptors().live() > 2 * compact_descriptors_ + kAside ||
-           table_->values().next_hop_count() > 2 * compact_next_hops_ + kAside;
+    return exceeds(lines.live(), compact_lines_, 1) ||
+           exceeds(lines.used(), compact_lines_, 2) ||
+           exceeds(table_->descriptors().live(), compact_descriptors_, 1) ||
+           exceeds(table_->values().next_hop_count(), compact_next_hops_, 1) ||
+           routes < compact_routes_ - compact_routes_ / (2 * share);
   }
 
   // True if lines without a name might be needed: an update takes 2 lines a
@@ -197,11 +257,13 @@ class FibCompiler::Impl {
   const Family family_;
   const FibOptions options_;
   const FibLimits limits_;
+  const FibPacking packing_;
   bool called_ = false;  // Compile
   // The table is that of the last call's routes: nothing failed since.
   bool published_ = false;
   std::unique_ptr<TableCompiler> table_;
   std::unique_ptr<TableUpdater> updater_;
+  std::unique_ptr<TablePacker> packer_;  // while it has not ended
   std::shared_ptr<FibArena> arena_;
   uint64_t generation_ = 0;
   std::deque<Retired> retired_;  // oldest first
@@ -213,7 +275,7 @@ class FibCompiler::Impl {
   };
   std::deque<RootChange> root_changes_;
   uint64_t roots_since_ = 0;
-  // The last full compilation, and what it took.
+  // The last full compilation, or the last one in steps, and what it took.
   size_t compact_routes_ = 0;
   size_t compact_lines_ = 0;
   size_t compact_descriptors_ = 0;
@@ -223,11 +285,11 @@ class FibCompiler::Impl {
 };
 
 FibCompiler::FibCompiler(Family family, const FibOptions& options)
-    : FibCompiler(family, options, FibLimits()) {}
+    : FibCompiler(family, options, FibLimits(), FibPacking()) {}
 
 FibCompiler::FibCompiler(Family family, const FibOptions& options,
-                         const FibLimits& limits)
-    : impl_(std::make_unique<Impl>(family, options, limits)) {}
+                         const FibLimits& limits, const FibPacking& packing)
+    : impl_(std::make_unique<Impl>(family, options, limits, packing)) {}
 
 FibCompiler::~FibCompiler() = default;
 
@@ -244,5 +306,7 @@ absl::StatusOr<std::unique_ptr<const Fib>> FibCompiler::Update(
 const FibCompiler::Counters& FibCompiler::counters() const {
   return impl_->counters();
 }
+
+size_t FibCompiler::packing_bytes() const { return impl_->packing_bytes(); }
 
 }  // namespace planb

@@ -24,6 +24,7 @@
 namespace planb {
 
 struct FibLimits;
+struct FibPacking;
 
 // Thread-compatible: one writer. The FIBs it returns are independent objects,
 // each immutable, each usable by any number of threads and destroyed by any, in
@@ -62,10 +63,16 @@ class FibCompiler {
   // below each descriptor on the way to it, reading the routes that the prefix
   // covers. Where a prefix covers much of a slot's table, recompiles the slot;
   // for prefixes shorter than /8, or more changes than MostChanges(),
-  // everything. Also compiles everything
-  // when the changes so far have left too much of the memory badly packed, and
-  // after a call that failed, by an error or by an allocation that threw an
-  // exception. Errors: those of Compile. REQUIRES: Compile was called.
+  // everything. Also compiles everything after a call that failed, by an error
+  // or by an allocation that threw an exception.
+  //
+  // When the changes so far have left much of the memory badly packed, calls
+  // compile everything in steps, in memory of its own, beside the table in use:
+  // each some 1,000 routes, or 2,000, and 32 for each change. The last of them
+  // puts it in the place of that table. Small tables are compiled at once, and
+  // so are others if the changes of few calls leave too much unused before.
+  //
+  // Errors: those of Compile. REQUIRES: Compile was called.
   absl::StatusOr<std::unique_ptr<const Fib>> Update(
       const RouteSet& routes, absl::Span<const Prefix> changed);
 
@@ -85,13 +92,17 @@ class FibCompiler {
     uint64_t incremental = 0;
     uint64_t full = 0;       // as there was too much to change, or a failure
     uint64_t compacted = 0;  // full, as memory was badly packed
+    uint64_t packed = 0;     // ended a compilation in steps
   };
   const Counters& counters() const;
 
+  // Bytes that are in use for a compilation in steps, beside the FIBs. O(1).
+  size_t packing_bytes() const;
+
  private:
   friend class FibLimitsPeer;  // of tests
-  FibCompiler(Family family, const FibOptions& options,
-              const FibLimits& limits);
+  FibCompiler(Family family, const FibOptions& options, const FibLimits& limits,
+              const FibPacking& packing);
 
   class Impl;
   std::unique_ptr<Impl> impl_;

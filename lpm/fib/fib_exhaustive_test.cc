@@ -159,9 +159,11 @@ class WorldTable {
  public:
   // `background` routes are always there, but for prefixes of the world.
   explicit WorldTable(const SmallWorld& world,
-                      std::vector<Route> background = {})
+                      std::vector<Route> background = {},
+                      const FibPacking& packing = {})
       : family_(world.family),
         options_(world.options),
+        packing_(packing),
         prefixes_(PrefixesOf(world)),
         background_(std::move(background)),
         state_(prefixes_.size(), kNoRoute),
@@ -190,7 +192,8 @@ class WorldTable {
   // Goes on with a new compiler and none of the world's prefixes.
   void Restart() {
     std::fill(state_.begin(), state_.end(), kNoRoute);
-    table_ = std::make_unique<LiveTable>(family_, background_, options_);
+    table_ =
+        std::make_unique<LiveTable>(family_, background_, options_, packing_);
     Check({});
   }
 
@@ -234,6 +237,7 @@ class WorldTable {
 
   const Family family_;
   const FibOptions options_;
+  const FibPacking packing_;
   const std::vector<Prefix> prefixes_;
   std::vector<Route> background_;
   // Of each form of the family.
@@ -309,7 +313,8 @@ TEST_P(TwoBits, EveryHistoryOfTwoChanges) {
   }
 }
 
-// Among routes that fill the slots and partitions that the world lies in.
+// Among routes that fill the slots and partitions that the world lies in. One
+// of the tables is packed all the time.
 TEST_P(TwoBits, EveryChangeToEverySetInACrowd) {
   const Prefix inside = PrefixesOf(GetParam()).back();
   for (const int above : {3, 9, 17}) {
@@ -326,7 +331,8 @@ TEST_P(TwoBits, EveryChangeToEverySetInACrowd) {
     for (const Prefix& prefix : crowd) {
       routes.push_back({prefix, static_cast<NextHopId>(1 + routes.size() % 3)});
     }
-    WorldTable table(GetParam(), routes);
+    WorldTable table(GetParam(), routes,
+                     above == 9 ? AlwaysPacking(8) : FibPacking());
     State digits(table.size());
     do {
       table.Go(digits);

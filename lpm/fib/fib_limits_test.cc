@@ -14,7 +14,6 @@
 
 #include "absl/base/config.h"
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "lpm/fib/fib.h"
@@ -26,25 +25,6 @@
 #include "lpm/testing/random_tables.h"
 
 namespace planb {
-
-class FibLimitsPeer {
- public:
-  using Made = absl::StatusOr<std::unique_ptr<const Fib>>;
-
-  static Made Build(Family family, absl::Span<const Route> routes,
-                    const FibLimits& limits) {
-    return Build(family, routes, FibOptions(), limits);
-  }
-  static Made Build(Family family, absl::Span<const Route> routes,
-                    const FibOptions& options, const FibLimits& limits) {
-    return Fib::Build(family, routes, options, limits);
-  }
-  static std::unique_ptr<FibCompiler> Compiler(Family family,
-                                               const FibLimits& limits) {
-    return std::unique_ptr<FibCompiler>(
-        new FibCompiler(family, FibOptions(), limits));
-  }
-};
 
 namespace {
 

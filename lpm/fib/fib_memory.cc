@@ -69,6 +69,13 @@ void FibArena::SetUsed(size_t lines, size_t descriptors) {
   bytes_.store(bytes + roots, std::memory_order_relaxed);
 }
 
+bool FibArena::TakeHugePage() {
+  if (taken_bytes_ == huge_bytes_) return false;
+  *(reinterpret_cast<volatile char*>(lines_) + taken_bytes_) = 0;
+  taken_bytes_ += kHugePage;
+  return true;
+}
+
 void FibArena::Enter(uint64_t generation) {
   const MutexLock lock(mutex_);
   living_.insert(generation);

@@ -88,20 +88,22 @@ class BlockPool {
     }
     Block& block = blocks_[first];
     block = {static_cast<uint16_t>(size), 0, false, block.fresh};
-    if (!at_home()) MakeFresh(first);
+    if (read_) MakeFresh(first);
     Unpoison(data_ + first, size * sizeof(T));
     return first;
   }
 
-  // Where readers may read: whether the block was handed out, or so declared,
-  // since Settle(). No reader knows it yet.
-  bool fresh(uint32_t first) const { return blocks_[first].fresh; }
+  // Whether no reader knows the block: it was handed out, or so declared, since
+  // Settle(), or that was never called.
+  bool fresh(uint32_t first) const { return !read_ || blocks_[first].fresh; }
   void MakeFresh(uint32_t first) {
     if (blocks_[first].fresh) return;
     blocks_[first].fresh = true;
     fresh_.push_back(first);
   }
+  // From now on readers may read all that there is.
   void Settle() {
+    read_ = true;
     for (const uint32_t first : fresh_) blocks_[first].fresh = false;
     fresh_.clear();
   }
@@ -146,8 +148,8 @@ class BlockPool {
   // True if there was no room left within the limit.
   bool overflow() const { return overflow_; }
   size_t limit() const { return limit_; }
-  // From now on. REQUIRES: no more is used.
-  void SetLimit(size_t limit) { limit_ = limit; }
+  // From now on; no less than is used.
+  void SetLimit(size_t limit) { limit_ = std::max(limit, used_); }
 
   // Elements handed out so far, those given back included.
   size_t used() const { return used_; }
@@ -206,6 +208,7 @@ class BlockPool {
   const uint32_t max_block_;
   size_t limit_;
   bool overflow_ = false;
+  bool read_ = false;         // Settle() was called
   std::unique_ptr<T[]> own_;  // or nullptr
   T* data_ = nullptr;
   size_t capacity_ = 0;
@@ -254,6 +257,14 @@ class FibArena {
 
   // How many of the first lines and descriptors are or were in use.
   void SetUsed(size_t lines, size_t descriptors);
+  // Has the kernel clear the next of the huge pages that it was asked for, if
+  // it grants them: some 100 us, which the first write there would take. False
+  // if there are no more. REQUIRES: of address space; nothing is written to it
+  // yet.
+  bool TakeHugePage();
+  // Of the pages that it has.
+  size_t taken_bytes() const { return taken_bytes_; }
+
   // Of what is or was in use, huge pages as a whole, and of the roots that are
   // kept.
   size_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
@@ -285,6 +296,7 @@ class FibArena {
   const size_t descriptor_capacity_;
   // Of the lines: on huge pages, if the kernel grants them.
   const size_t huge_bytes_;
+  size_t taken_bytes_ = 0;  // of these
   std::atomic<size_t> bytes_;
   Line* lines_ = nullptr;
   Descriptor* descriptors_ = nullptr;

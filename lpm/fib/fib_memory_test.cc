@@ -176,8 +176,10 @@ TEST_P(FibMeasured, HoldsWhileATableGrows) {
   const FibOptions options = {.prefix_lengths = true};
   Random random(7);
   RouteSet set(family);
-  FibCompiler compiler(family, options);
-  std::unique_ptr<const Fib> fib = compiler.Compile(set).value();
+  const auto compiler =
+      FibLimitsPeer::Compiler(family, AlwaysPacking(1000), options);
+  std::unique_ptr<const Fib> fib = compiler->Compile(set).value();
+  bool packed = false;
   for (int i = 0; i < 60; ++i) {
     std::vector<Prefix> changed;
     for (size_t k = size_t{1} << random.Below(11); k > 0; --k) {
@@ -194,13 +196,18 @@ TEST_P(FibMeasured, HoldsWhileATableGrows) {
         [&] { measured = MeasuredFibBytes(set, kAll, options).value(); });
     EXPECT_LE(measuring, measured + kRoundedUp);
     std::unique_ptr<const Fib> next;
+    const size_t before = compiler->packing_bytes();
     const size_t most =
-        PeakOf([&] { next = compiler.Update(set, changed).value(); });
-    // With the published one, which the next may share memory with.
-    EXPECT_LE(fib->bytes() + most, measured + kRoundedUp)
+        PeakOf([&] { next = compiler->Update(set, changed).value(); });
+    const size_t packing = std::max(before, compiler->packing_bytes());
+    packed |= packing > 0;
+    // With the published one, which the next may share memory with, and with
+    // what is compiled in steps.
+    EXPECT_LE(fib->bytes() + packing + most, measured + kRoundedUp)
         << set.size() << " routes";
     fib = std::move(next);
   }
+  EXPECT_TRUE(packed);
 }
 
 // Refuses to measure what is more, and takes no more memory for that.
@@ -332,6 +339,38 @@ TEST_P(FibNoMemory, AfterAnUpdateThatFailsTheNextOneIsRight) {
     ASSERT_EQ(blocks, before) << "a leak after " << allocations;
   }
   EXPECT_GT(allocations, 5U);
+}
+
+// The same of the steps in which a table is packed; of later ones, some.
+TEST_P(FibNoMemory, AfterAStepThatFailsTheNextOneIsRight) {
+  const std::vector<Route> all = SmallIdRoutes(GetParam());
+  const RouteSet set(GetParam(), all);
+  bool failed = true;
+  size_t allocations = 0;
+  for (; failed; allocations += 1 + allocations / 16) {
+    const std::ptrdiff_t before = blocks;
+    {
+      const auto compiler =
+          FibLimitsPeer::Compiler(GetParam(), AlwaysPacking(150));
+      std::unique_ptr<const Fib> fib = compiler->Compile(set).value();
+      failed = false;
+      granted = allocations;
+      while (compiler->counters().packed == 0 && !failed) {
+        try {
+          fib = compiler->Update(set, {all.back().prefix}).value();
+        } catch (const std::bad_alloc&) {
+          granted = kAll;
+          failed = true;
+        }
+      }
+      granted = kAll;
+      ASSERT_EQ(DifferencesAtBoundaries(*fib, all), "") << allocations;
+      if (failed) fib = compiler->Update(set, {}).value();
+      ASSERT_EQ(DifferencesAtBoundaries(*fib, all), "") << allocations;
+    }
+    ASSERT_EQ(blocks, before) << "a leak after " << allocations;
+  }
+  EXPECT_GT(allocations, 20U);
 }
 
 }  // namespace

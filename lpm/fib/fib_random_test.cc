@@ -141,14 +141,17 @@ uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
 }
 
 // One history and what is right after each of its batches. Every third table
-// keeps prefix lengths.
+// keeps prefix lengths, and every second one is packed all the time.
 class HistoryCheck {
  public:
   explicit HistoryCheck(const HistoryOptions& options)
       : options_(options),
         history_(options),
         random_(options.seed + 1),
-        table_(options.family, {}, {.prefix_lengths = options.seed % 3 == 2}),
+        table_(options.family, {}, {.prefix_lengths = options.seed % 3 == 2},
+               options.seed % 2 == 0
+                   ? AlwaysPacking(1 + options.seed / 2 * 3 % 40)
+                   : FibPacking()),
         old_(/*most=*/32, options.seed) {}
 
   // Tries `batches`; every `thorough`th version is checked everywhere.

@@ -64,8 +64,10 @@ constexpr NextHopId kAtLeast = 1500;
 // them, so that the structure changes its shape while the answers stay known.
 class Writer {
  public:
-  Writer(Family family, const FibOptions& options)
-      : routes_(family), compiler_(family, options), random_(1) {
+  Writer(Family family, const FibOptions& options, const FibPacking& packing)
+      : routes_(family),
+        compiler_(FibLimitsPeer::Compiler(family, packing, options)),
+        random_(1) {
     for (uint64_t seed = 1; seed <= 4; ++seed) {
       for (const Prefix& prefix : HardPrefixes(family, 60, seed)) {
         const bool covered = std::any_of(
@@ -75,7 +77,7 @@ class Writer {
         (covered ? passing_ : stable_).push_back(prefix);
       }
     }
-    compiler_.Compile(routes_).value();
+    compiler_->Compile(routes_).value();
   }
 
   // Each is inside a route that is always there.
@@ -102,12 +104,12 @@ class Writer {
         changed.push_back(prefix);
       }
     }
-    return compiler_.Update(routes_, changed).value();
+    return compiler_->Update(routes_, changed).value();
   }
 
  private:
   RouteSet routes_;
-  FibCompiler compiler_;
+  const std::unique_ptr<FibCompiler> compiler_;
   Random random_;
   std::vector<Prefix> stable_;
   std::vector<Prefix> passing_;
@@ -180,8 +182,9 @@ class Reader {
   std::atomic<uint64_t> seen_{0};
 };
 
-void Torture(Family family, const FibOptions& options = {}) {
-  Writer writer(family, options);
+void Torture(Family family, const FibOptions& options = {},
+             const FibPacking& packing = {}) {
+  Writer writer(family, options, packing);
   const std::vector<Address> probes = writer.Probes();
   Publication publication;
   std::atomic<NextHopId> published{0};
@@ -228,6 +231,12 @@ TEST(FibCompilerThreads, EachBatchSeesOneGenerationWithLengths) {
   Torture(Family::kIpv6, {.prefix_lengths = true});
 }
 
+// The table is compiled in steps, in other memory, and takes that of before out
+// of the hands of its readers.
+TEST(FibCompilerThreads, EachBatchSeesOneGenerationWhilePacked) {
+  Torture(Family::kIpv6, {}, AlwaysPacking(10));
+}
+
 // A history's versions, and the routes of each.
 struct Versions {
   std::vector<std::shared_ptr<const Fib>> fibs;
@@ -254,7 +263,9 @@ INSTANTIATE_TEST_SUITE_P(Families, FibVersions,
 TEST_P(FibVersions, DieInAnyOrder) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     // Odd seeds: the compiler first.
-    std::optional<LiveTable> table(std::in_place, GetParam());
+    std::optional<LiveTable> table(
+        std::in_place, GetParam(), absl::Span<const Route>(), FibOptions(),
+        seed % 4 < 2 ? FibPacking() : AlwaysPacking(seed));
     Versions versions = MakeVersions(*table, GetParam(), 40, seed);
     if (seed % 2 == 1) table.reset();
     Random random(seed);
@@ -283,7 +294,7 @@ TEST_P(FibVersions, DieInAnyOrder) {
 // Versions die on other threads while the compiler makes the next ones from
 // them.
 TEST_P(FibVersions, DieOnOtherThreads) {
-  LiveTable table(GetParam());
+  LiveTable table(GetParam(), {}, {}, AlwaysPacking(20));
   for (uint64_t seed = 1; seed <= 5; ++seed) {
     Versions versions = MakeVersions(table, GetParam(), 60, seed);
     std::thread reaper([dying = std::move(versions.fibs)]() mutable {

@@ -195,7 +195,7 @@ void SlotCompiler::CompileRun(Run run, SlotRange range, Position position,
   if (tables_apart_) packer_.Flush();
   // Slots of up to 16 bits are worth narrow partitions however few their
   // intervals: many of them share one.
-  FillTable(run.keys, run, range.low, range.width, bits, first,
+  FillTable(run.keys, run, range.low, below, first, 0, 1u << bits,
             [&](const Run& child, uint32_t low, Position at) {
               CompileRun(child, {low, below}, at, range.width <= 16);
             });
@@ -218,20 +218,28 @@ void SlotCompiler::CompileRootSlot(const IntervalList<uint64_t>& intervals,
   const int bits = TableBits(starts, run.count, kWidth);
   const int below = kWidth - bits;
   const uint32_t first = lines_.Allocate(1u << (bits - kMinTableBits));
-  uint64_t key_space = 0;
-  FillTable(starts, run, uint64_t{slot} << kWidth, kWidth, bits, first,
-            [&](const Run& child, uint64_t low, Position at) {
-              // Bits 16..47 are a key within one /16.
-              if (low >> 32 != key_space) packer_.Flush();
-              key_space = low >> 32;
-              CompileRun(child, {static_cast<uint32_t>(low), below}, at,
-                         /*dense=*/false);
-            });
+  FillSlots(starts, run, uint64_t{slot} << kWidth, kWidth, below, first, 0,
+            1u << bits);
   // The first table goes by bits 0..31, 16 above those of the other keys.
   packer_.WriteEntry(
       position,
       MakeEntry(kTableEntry, first - (slot << bits) / kLineWords, below - 16));
   packer_.Flush();
+}
+
+// As CompileSlots.
+void SlotCompiler::FillSlots(const uint64_t* starts, Run run, uint64_t low,
+                             int width, int below, uint32_t first_line,
+                             uint32_t begin, uint32_t end) {
+  uint64_t key_space = 0;
+  FillTable(starts, run, low, below, first_line, begin, end,
+            [&](const Run& child, uint64_t first, Position at) {
+              // Bits 16..47 are a key within one /16.
+              if (first >> 32 != key_space) packer_.Flush();
+              key_space = first >> 32;
+              CompileRun(child, {static_cast<uint32_t>(first), below}, at,
+                         /*dense=*/width <= 16);
+            });
 }
 
 bool SlotCompiler::FitsNarrow(const Run& run, int shift, bool dense) const {
@@ -280,14 +288,15 @@ uint64_t SlotCompiler::TableCost(const Start* starts, uint32_t count, int width,
   return cost;
 }
 
-// Cuts the run at the slots of a table and has `child` compile each.
+// Cuts the run at the slots of a table, from entry `first_slot` to before
+// `end`, and has `child` compile each.
 template <typename Start, typename Child>
-void SlotCompiler::FillTable(const Start* starts, Run run, Start low, int width,
-                             int bits, uint32_t first_line, Child child) {
-  const int below = width - bits;
+void SlotCompiler::FillTable(const Start* starts, Run run, Start low, int below,
+                             uint32_t first_line, uint32_t first_slot,
+                             uint32_t end, Child child) {
   uint32_t value = run.values[0];  // in force where the slot begins
   uint32_t next = 0;               // interval
-  for (uint32_t slot = 0; slot < 1u << bits; ++slot) {
+  for (uint32_t slot = first_slot; slot < end; ++slot) {
     const Start begin = low + (Start{slot} << below);
     const Position position = {.index = first_line * kLineWords + slot};
     const uint32_t from = next;

@@ -138,6 +138,18 @@ class SlotCompiler {
   void CompileRootSlot(const IntervalList<uint64_t>& intervals, uint32_t slot,
                        uint32_t& entry);
 
+  // Compiles the slots from entry `begin` of a table to before `end`. The table
+  // is at line `first_line`, and divides the slot of `width` bits at `low` of
+  // the main walk into those of `below` bits. Starts are bits 0..47, of
+  // intervals that begin with the first slot.
+  void CompileSlots(const IntervalList<uint64_t>& intervals, uint64_t low,
+                    int width, int below, uint32_t first_line, uint32_t begin,
+                    uint32_t end) {
+    FillSlots(intervals.starts.data(), Load(intervals), low, width, below,
+              first_line, begin, end);
+    packer_.Flush();
+  }
+
   void Flush() { packer_.Flush(); }
 
   // Bytes of the lists of what it has compiled.
@@ -175,9 +187,12 @@ class SlotCompiler {
   template <typename Start>
   uint64_t TableCost(const Start* starts, uint32_t count, int width,
                      int bits) const;
+  void FillSlots(const uint64_t* starts, Run run, uint64_t low, int width,
+                 int below, uint32_t first_line, uint32_t begin, uint32_t end);
   template <typename Start, typename Child>
-  void FillTable(const Start* starts, Run run, Start low, int width, int bits,
-                 uint32_t first_line, Child child);
+  void FillTable(const Start* starts, Run run, Start low, int below,
+                 uint32_t first_line, uint32_t first_slot, uint32_t end,
+                 Child child);
 
   const LeafShape& shape_;
   LinePool& lines_;

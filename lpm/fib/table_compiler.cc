@@ -43,7 +43,7 @@ bool ValueMap::NeedsCount(const RouteSummary& summary,
 
 ValueMap::ValueMap(const RouteSummary& summary, const FibOptions& options,
                    int min_bytes, uint32_t most)
-    : options_(options) {
+    : options_(options), most_(most) {
   if (summary.long_routes > 0) min_bytes = std::max(min_bytes, 2);
   const int as_ids = WidthFor(summary.largest_id, min_bytes, most);
   const int counted = WidthFor(summary.next_hops, min_bytes, most);
@@ -54,6 +54,18 @@ ValueMap::ValueMap(const RouteSummary& summary, const FibOptions& options,
   if (identity_) return;
   Map(options.prefix_lengths ? uint64_t{kNoPrefixLength} << kLengthShift
                              : uint64_t{kNoRoute});
+}
+
+ValueMap ValueMap::Anew(const RouteSummary& routes) const {
+  RouteSummary summary = routes;
+  // Where values are ids and ids are wide, there were too many to count them.
+  summary.next_hops = identity_ ? most_ : size_ - 1;
+  ValueMap map(summary, options_, /*min_bytes=*/1, most_);
+  if (map.identity_ || size_ == 0) return map;
+  map.values_.reserve(options_.prefix_lengths ? 0 : size_);
+  map.pairs_.reserve(options_.prefix_lengths ? size_ : 0);
+  map.Grow(size_);
+  return map;
 }
 
 uint32_t ValueMap::Map(uint64_t key) {
@@ -71,7 +83,7 @@ uint32_t ValueMap::MapIn(Values& values, uint64_t key) {
       values.erase(it);
       return 0;
     }
-    if (size_ == capacity_) Grow();
+    if (size_ == capacity_) Grow(std::max<size_t>(64, 2 * capacity_));
     const auto value = static_cast<std::ptrdiff_t>(size_++);
     next_hops_[value] = static_cast<NextHopId>(key);
     if (options_.prefix_lengths) {
@@ -82,8 +94,7 @@ uint32_t ValueMap::MapIn(Values& values, uint64_t key) {
   return last_value_ = it->second;
 }
 
-void ValueMap::Grow() {
-  const size_t capacity = std::max<size_t>(64, 2 * capacity_);
+void ValueMap::Grow(size_t capacity) {
   std::shared_ptr<NextHopId[]> next_hops(new NextHopId[capacity]);
   std::copy_n(next_hops_.get(), size_, next_hops.get());
   if (options_.prefix_lengths) {
@@ -217,15 +228,19 @@ uint32_t DescriptorCompiler::UpperEntry(
 namespace {
 
 constexpr uint64_t kLastMain = (uint64_t{1} << kMainBits) - 1;
-constexpr int kBelowRoot = kMainBits - kRootBits;
 
+// Bits 0..47 of the last address, with what an IPv4 address lacks.
+// REQUIRES: not longer.
+uint64_t LastMain(const Prefix& prefix) {
+  return MainBits(prefix.first()) | (kLastMain >> prefix.length());
+}
 }  // namespace
 
-TableCompiler::TableCompiler(Family family, const ValueMap& values,
+TableCompiler::TableCompiler(Family family, ValueMap values,
                              size_t expected_routes, const FibLimits& limits)
     : family_(family),
-      values_(values),
-      shape_(values.value_bytes()),
+      values_(std::move(values)),
+      shape_(values_.value_bytes()),
       lines_(expected_routes / 6 + 2 * kMaxBlockLines, kMaxBlockLines,
              limits.lines),
       descriptors_(16, 1, limits.descriptors),
@@ -290,17 +305,46 @@ void TableCompiler::CompileSlot(const RouteSet& routes, const MainSlot& slot,
   }
 }
 
+void TableCompiler::CompileSlots(const RouteSet& routes, const MainTable& table,
+                                 uint32_t begin, uint32_t end) {
+  const IntervalList<uint64_t>& intervals = IntervalsBetween(
+      routes, table.SlotAt(begin), table.SlotAt(end - 1).last());
+  slots_.CompileSlots(intervals, table.slot.low, table.slot.width, table.below,
+                      table.first / kLineWords, begin, end);
+}
+
 const IntervalList<uint64_t>& TableCompiler::IntervalsOf(const RouteSet& routes,
                                                          const MainSlot& slot) {
-  const Prefix prefix = Prefix::Truncate(
-      Address::FromBits(family_, absl::MakeUint128(slot.low << 16, 0)),
-      slot.length());
+  const Prefix prefix = PrefixOf(slot);
   const RouteSet::const_iterator first = routes.LowerBound(prefix);
   intervals_.Clear();
   ElementaryIntervals elementary(
       slot.low, slot.last(), CoverOf(routes, first, prefix),
       [this](uint64_t start, uint32_t v) { intervals_.Add(start, v); });
   EnterRoutes(first, routes.end(), slot.last(), elementary);
+  return intervals_;
+}
+
+// The same from the slot `first` on, up to `last`. Routes that cover the slot
+// may end in between.
+const IntervalList<uint64_t>& TableCompiler::IntervalsBetween(
+    const RouteSet& routes, const MainSlot& first, uint64_t last) {
+  const Prefix prefix = PrefixOf(first);
+  std::vector<Route> ending;  // the longest first
+  std::optional<Route> cover = routes.Cover(prefix);
+  while (cover.has_value() && LastMain(cover->prefix) < last) {
+    ending.push_back(*cover);
+    cover = routes.Cover(cover->prefix);
+  }
+  intervals_.Clear();
+  ElementaryIntervals elementary(
+      first.low, last, cover.has_value() ? values_.ToValue(*cover) : 0,
+      [this](uint64_t start, uint32_t v) { intervals_.Add(start, v); });
+  for (; !ending.empty(); ending.pop_back()) {
+    elementary.Enter(first.low, LastMain(ending.back().prefix),
+                     values_.ToValue(ending.back()));
+  }
+  EnterRoutes(routes.LowerBound(prefix), routes.end(), last, elementary);
   return intervals_;
 }
 
@@ -318,8 +362,14 @@ uint32_t TableCompiler::CoverOf(const RouteSet& routes,
                                 RouteSet::const_iterator at,
                                 const Prefix& prefix) {
   if (at != routes.end() && at->prefix == prefix) return 0;
-  const std::optional<Route> cover = routes.Cover(prefix);
+  const std::optional<Route> cover = routes.Cover(prefix, at);
   return cover.has_value() ? values_.ToValue(*cover) : 0;
+}
+
+Prefix TableCompiler::PrefixOf(const MainSlot& slot) const {
+  return Prefix::Truncate(
+      Address::FromBits(family_, absl::MakeUint128(slot.low << 16, 0)),
+      slot.length());
 }
 
 // Enters routes up to `last_main` at the grain of a /48. Routes that divide a
@@ -341,8 +391,7 @@ void TableCompiler::EnterRoutes(It it, It end, uint64_t last_main,
           descriptor_compiler_.CompileSlot(long_intervals_, kMainBits));
       continue;
     }
-    const uint64_t last = first | (kLastMain >> prefix.length());
-    intervals.Enter(first, last, values_.ToValue(route));
+    intervals.Enter(first, LastMain(prefix), values_.ToValue(route));
     ++it;
   }
   intervals.Finish();

@@ -48,6 +48,10 @@ class ValueMap {
   ValueMap(const RouteSummary& summary, const FibOptions& options,
            int min_bytes, uint32_t most);
 
+  // One for other routes, without values so far: the narrowest that does, if
+  // they have as many next hops as this one knows.
+  ValueMap Anew(const RouteSummary& routes) const;
+
   // True if the width depends on how many distinct ids or pairs there are.
   static bool NeedsCount(const RouteSummary& summary,
                          const FibOptions& options);
@@ -99,9 +103,10 @@ class ValueMap {
   uint32_t Map(uint64_t key);
   template <typename Values>
   uint32_t MapIn(Values& values, uint64_t key);
-  void Grow();
+  void Grow(size_t capacity);
 
   const FibOptions options_;
+  const uint32_t most_;
   int value_bytes_;
   bool identity_;
   uint32_t limit_;  // values are below
@@ -191,6 +196,45 @@ struct MainSlot {
   uint64_t last() const { return low | ((uint64_t{1} << width) - 1); }
   int length() const { return kMainBits - width; }
 };
+// Of a slot of the root.
+inline constexpr int kBelowRoot = kMainBits - kRootBits;
+
+// What a slot of the main walk is called in its table's key: bits 0..31 in the
+// first table, 16..47 further down.
+inline uint32_t KeyOf(const MainSlot& slot) {
+  return static_cast<uint32_t>(slot.width == kBelowRoot ? slot.low >> 16
+                                                        : slot.low);
+}
+
+// A table in the main walk, and the slot that it divides: into smaller ones
+// that leave `below` bits open.
+struct MainTable {
+  MainSlot slot;
+  int below;
+  uint32_t first;  // entry of the lines
+
+  uint32_t entries() const { return uint32_t{1} << (slot.width - below); }
+  // The entry that says where `low` is, and its slot.
+  uint32_t IndexOf(uint64_t low) const {
+    return static_cast<uint32_t>((low - slot.low) >> below);
+  }
+  MainSlot SlotAt(uint32_t index) const {
+    return {slot.low + (uint64_t{index} << below), below};
+  }
+  // The one of the slot, which leads here. REQUIRES: `first` begins a line.
+  uint32_t Entry() const {
+    const int shift = below - (slot.width == kBelowRoot ? 16 : 0);
+    return MakeEntry(kTableEntry,
+                     first / kLineWords - (KeyOf(slot) >> shift) / kLineWords,
+                     shift);
+  }
+};
+// The one that `entry`, the slot's, leads to. REQUIRES: it is a table's.
+inline MainTable MainTableAt(uint32_t entry, const MainSlot& slot) {
+  return {.slot = slot,
+          .below = ShiftOf(entry) + (slot.width == kBelowRoot ? 16 : 0),
+          .first = TableIndex(entry, KeyOf(slot))};
+}
 
 // Compiles routes to the root, lines and descriptors of a FIB. Owns the pools
 // that it writes to. Thread-compatible. Once failed(), the result is of no use:
@@ -198,7 +242,7 @@ struct MainSlot {
 // wide enough.
 class TableCompiler {
  public:
-  TableCompiler(Family family, const ValueMap& values, size_t expected_routes,
+  TableCompiler(Family family, ValueMap values, size_t expected_routes,
                 const FibLimits& limits);
   // Its parts refer to each other.
   TableCompiler(const TableCompiler&) = delete;
@@ -213,6 +257,9 @@ class TableCompiler {
   // O(routes in the slot + log routes).
   void CompileSlot(const RouteSet& routes, const MainSlot& slot,
                    Position position);
+  // The same for the slots from entry `begin` of `table` to before `end`.
+  void CompileSlots(const RouteSet& routes, const MainTable& table,
+                    uint32_t begin, uint32_t end);
 
   // The intervals of one slot, which has no table: good until the next call of
   // this or of CompileSlot. Compiles the descriptors in it.
@@ -229,6 +276,9 @@ class TableCompiler {
   void WriteEntry(Position position, uint32_t entry) {
     slots_.WriteEntry(position, entry);
   }
+
+  // The addresses of a slot.
+  Prefix PrefixOf(const MainSlot& slot) const;
 
   // True if there are more next hops or descriptors than values for them, or
   // more of anything than the limits allow.
@@ -265,6 +315,9 @@ class TableCompiler {
   template <typename It>
   void EnterLongRoutes(It& it, It end, absl::uint128 first, absl::uint128 last,
                        uint32_t cover);
+  const IntervalList<uint64_t>& IntervalsBetween(const RouteSet& routes,
+                                                 const MainSlot& first,
+                                                 uint64_t last);
   uint32_t CoverOf(const RouteSet& routes, RouteSet::const_iterator at,
                    const Prefix& prefix);
 

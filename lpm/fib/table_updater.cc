@@ -13,64 +13,6 @@
 namespace planb {
 namespace {
 
-// Blocks that no reader knows are free at once; others are garbage.
-template <typename T>
-void Discard(BlockPool<T>& pool, uint32_t first,
-             std::vector<uint32_t>& garbage) {
-  if (pool.fresh(first)) {
-    pool.Free(first);
-  } else {
-    garbage.push_back(first);
-  }
-}
-
-// Lists all that hangs on an entry as garbage. A visitor of fib_walk.h.
-class GarbageVisitor {
- public:
-  GarbageVisitor(TableCompiler& table, SpareTables& spares, Garbage& garbage)
-      : table_(table),
-        lines_(table.lines()),
-        spares_(spares),
-        garbage_(garbage) {}
-
-  void EnterTable(uint32_t) {}
-  void LeaveTable(uint32_t first_line) {
-    Discard(lines_, first_line, garbage_.lines);
-    const auto spare = spares_.Take(first_line);
-    if (spare.has_value()) Discard(lines_, spare->first, garbage_.lines);
-  }
-
-  // One slot less names the partition. With the last of them the partition
-  // becomes garbage, and so do the descriptors that its values name: those of
-  // slots that went before stay until then.
-  void Partition(uint32_t entry, uint32_t /*key*/, int /*width*/) {
-    const uint32_t first = PayloadOf(entry);
-    if (!lines_.DropSlot(first)) return;
-    if (lines_.marked(first)) {
-      ForEachInterval(lines_.at(0), entry, table_.shape(),
-                      [this](uint32_t, uint32_t value) { Value(value); });
-    }
-    Discard(lines_, first, garbage_.lines);
-  }
-
-  void Value(uint32_t value) {
-    const uint32_t flag = table_.shape().flag;
-    if ((value & flag) == 0) return;
-    const uint32_t index = value & (flag - 1);
-    WalkEntry(lines_.at(0), table_.descriptors().at(index)->entry, 0, 32,
-              *this);
-    Discard(table_.descriptors(), index, garbage_.descriptors);
-  }
-
- private:
-  TableCompiler& table_;
-  LinePool& lines_;
-  SpareTables& spares_;
-  Garbage& garbage_;
-};
-
-constexpr int kBelowRoot = kMainBits - kRootBits;
-
 // The changes at the beginning of the list that lie in `slot`.
 size_t CountIn(absl::Span<const Prefix> changed, const MainSlot& slot) {
   size_t count = 0;
@@ -79,13 +21,6 @@ size_t CountIn(absl::Span<const Prefix> changed, const MainSlot& slot) {
     ++count;
   }
   return count;
-}
-
-// What a slot of the main walk is called in its table's key: bits 0..31 in the
-// first table, 16..47 further down.
-uint32_t KeyOf(const MainSlot& slot) {
-  return static_cast<uint32_t>(slot.width == kBelowRoot ? slot.low >> 16
-                                                        : slot.low);
 }
 
 // How many slots of `length` bits the changes lie in or cover, about.
@@ -267,13 +202,7 @@ void TableUpdater::CompileAnew(const RouteSet& routes, const Place& place) {
   table_.CompileSlot(routes, place.slot, place.position);
   if (table_.failed()) return;  // nothing to walk is left
   GarbageVisitor visitor(table_, spares_, garbage_);
-  const Line* const lines = table_.lines().at(0);
-  if (place.slot.width == kBelowRoot) {
-    WalkRootEntry(lines, entry,
-                  static_cast<uint32_t>(place.slot.low >> kBelowRoot), visitor);
-  } else {
-    WalkEntry(lines, entry, KeyOf(place.slot), place.slot.width, visitor);
-  }
+  visitor.WalkSlot(entry, place.slot);
 }
 
 // Changes a slot that is no table's where one prefix in it changed: what the

@@ -6,61 +6,19 @@
 #ifndef PLANB_LPM_FIB_TABLE_UPDATER_H_
 #define PLANB_LPM_FIB_TABLE_UPDATER_H_
 
-#include <bitset>
 #include <cstdint>
-#include <optional>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/types/span.h"
 #include "lpm/fib/elementary_intervals.h"
 #include "lpm/fib/fib_memory.h"
 #include "lpm/fib/partition_compiler.h"
 #include "lpm/fib/table_compiler.h"
+#include "lpm/fib/table_garbage.h"
 #include "lpm/prefix.h"
 #include "lpm/routes/route_set.h"
 
 namespace planb {
-
-// Blocks that an update leaves unused, by their first element.
-struct Garbage {
-  std::vector<uint32_t> lines;
-  std::vector<uint32_t> descriptors;
-};
-
-// The version of a table before the one in use, to become the one after it: by
-// copying the few lines in which they differ, so that the others stay in the
-// caches of readers. Thread-compatible.
-class SpareTables {
- public:
-  struct Spare {
-    uint32_t first;       // line
-    uint64_t generation;  // the first that does not read it
-    std::bitset<kMaxBlockLines> differs;
-  };
-
-  // The spare of the table at line `first`, which then has none.
-  std::optional<Spare> Take(uint32_t first) {
-    const auto known = spares_.find(first);
-    if (known == spares_.end()) return std::nullopt;
-    const Spare spare = known->second;
-    spares_.erase(known);
-    return spare;
-  }
-  void Keep(uint32_t first, const Spare& spare) {
-    spares_.insert_or_assign(first, spare);
-  }
-  // The table at `first`, of so many lines, was written to at `line`, if that
-  // is one of them.
-  void Written(uint32_t first, uint32_t lines, uint32_t line) {
-    if (line - first >= lines) return;
-    const auto known = spares_.find(first);
-    if (known != spares_.end()) known->second.differs.set(line - first);
-  }
-
- private:
-  absl::flat_hash_map<uint32_t, Spare> spares_;  // by the line in use
-};
 
 // Changes a compiled table in part: writes anew what changed and the tables on
 // the way to it, and lists what that leaves unused. Thread-compatible.

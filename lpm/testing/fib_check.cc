@@ -207,10 +207,11 @@ void ExpectLikeOracle(Family family, std::vector<Route> routes,
 }
 
 LiveTable::LiveTable(Family family, absl::Span<const Route> routes,
-                     const FibOptions& options)
-    : routes_(family, routes), compiler_(family, options) {
+                     const FibOptions& options, const FibPacking& packing)
+    : routes_(family, routes),
+      compiler_(FibLimitsPeer::Compiler(family, packing, options)) {
   for (const Route& route : routes) model_[route.prefix] = route.next_hop;
-  fib_ = compiler_.Compile(routes_).value();
+  fib_ = compiler_->Compile(routes_).value();
 }
 
 std::vector<Prefix> MakeChanges(absl::Span<const Change> changes,
@@ -239,12 +240,12 @@ std::shared_ptr<const Fib> LiveTable::Apply(
     }
   }
   named.insert(named.end(), also_named.begin(), also_named.end());
-  fib_ = compiler_.Update(routes_, named).value();
+  fib_ = compiler_->Update(routes_, named).value();
   return fib_;
 }
 
 std::shared_ptr<const Fib> LiveTable::Recompile() {
-  fib_ = compiler_.Compile(routes_).value();
+  fib_ = compiler_->Compile(routes_).value();
   return fib_;
 }
 

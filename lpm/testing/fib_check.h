@@ -15,12 +15,15 @@
 #include <vector>
 
 #include "absl/numeric/int128.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "lpm/address.h"
 #include "lpm/fib/fib.h"
 #include "lpm/fib/fib_compiler.h"
+#include "lpm/fib/table_packer.h"
 #include "lpm/kernels/kernel.h"
+#include "lpm/kernels/layout.h"
 #include "lpm/prefix.h"
 #include "lpm/routes/route_set.h"
 #include "lpm/synthetic/random.h"
@@ -177,6 +180,38 @@ class OldVersions {
   std::vector<Version> kept_;
 };
 
+// Makes what the product makes with the limits of the format, with others.
+class FibLimitsPeer {
+ public:
+  using Made = absl::StatusOr<std::unique_ptr<const Fib>>;
+
+  static Made Build(Family family, absl::Span<const Route> routes,
+                    const FibLimits& limits) {
+    return Build(family, routes, FibOptions(), limits);
+  }
+  static Made Build(Family family, absl::Span<const Route> routes,
+                    const FibOptions& options, const FibLimits& limits) {
+    return Fib::Build(family, routes, options, limits);
+  }
+  static std::unique_ptr<FibCompiler> Compiler(Family family,
+                                               const FibLimits& limits,
+                                               const FibOptions& options = {},
+                                               const FibPacking& packing = {}) {
+    return std::unique_ptr<FibCompiler>(
+        new FibCompiler(family, options, limits, packing));
+  }
+  static std::unique_ptr<FibCompiler> Compiler(Family family,
+                                               const FibPacking& packing,
+                                               const FibOptions& options = {}) {
+    return Compiler(family, FibLimits(), options, packing);
+  }
+};
+
+// An update packs at least `routes` of any larger table, again and again.
+inline FibPacking AlwaysPacking(size_t routes) {
+  return {.routes = routes, .always = true};
+}
+
 // Makes the changes, one after the other, and returns their prefixes.
 std::vector<Prefix> MakeChanges(absl::Span<const Change> changes,
                                 RouteSet& routes);
@@ -186,7 +221,8 @@ std::vector<Prefix> MakeChanges(absl::Span<const Change> changes,
 class LiveTable {
  public:
   explicit LiveTable(Family family, absl::Span<const Route> routes = {},
-                     const FibOptions& options = {});
+                     const FibOptions& options = {},
+                     const FibPacking& packing = {});
 
   // Makes the changes, one after the other, and compiles the next version,
   // naming to the compiler each change's prefix and those of `also_named`.
@@ -199,6 +235,9 @@ class LiveTable {
   // The version last compiled; never null.
   const std::shared_ptr<const Fib>& fib() const { return fib_; }
   const RouteSet& routes() const { return routes_; }
+
+  // What the compiler did.
+  const FibCompiler& compiler() const { return *compiler_; }
 
   // Checks the last version at the boundaries of `changes`, against Match of
   // the routes. "" or the differences.
@@ -215,7 +254,7 @@ class LiveTable {
 
  private:
   RouteSet routes_;
-  FibCompiler compiler_;
+  const std::unique_ptr<FibCompiler> compiler_;
   std::shared_ptr<const Fib> fib_;
   std::map<Prefix, NextHopId> model_;
 };

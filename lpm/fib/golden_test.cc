@@ -116,8 +116,8 @@ constexpr Golden kGolden[] = {
     {"ipv4_100k", "scalar lengths", 1, 232.75},
     {"ipv4_100k", "scalar lengths", 1024, 209.664},
     {"ipv4_100k", "lines", 1, 3.832},
-    {"ipv6_100k", "update", 1, 22400},
-    {"ipv6_hosts", "update", 1, 47600},
+    {"ipv6_100k", "update", 1, 6990},
+    {"ipv6_hosts", "update", 1, 43400},
 };
 #if defined(__GNUC__) && !defined(__clang__) && __GNUC__ == 12
 constexpr bool kSameCompiler = true;

@@ -6,12 +6,13 @@
 #ifndef PLANB_LPM_FIB_TABLE_GARBAGE_H_
 #define PLANB_LPM_FIB_TABLE_GARBAGE_H_
 
-#include <bitset>
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/types/span.h"
 #include "lpm/fib/fib_memory.h"
 #include "lpm/fib/fib_walk.h"
 #include "lpm/fib/table_compiler.h"
@@ -33,7 +34,8 @@ class SpareTables {
   struct Spare {
     uint32_t first;       // line
     uint64_t generation;  // the first that does not read it
-    std::bitset<kMaxBlockLines> differs;
+    // A bit for each line in which they do.
+    std::array<uint64_t, kMaxBlockLines / 64> differs;
   };
 
   // The spare of the table at line `first`, which then has none.
@@ -47,12 +49,16 @@ class SpareTables {
   void Keep(uint32_t first, const Spare& spare) {
     spares_.insert_or_assign(first, spare);
   }
-  // The table at `first`, of so many lines, was written to at `line`, if that
-  // is one of them.
-  void Written(uint32_t first, uint32_t lines, uint32_t line) {
-    if (line - first >= lines) return;
+  // The table at `first`, of so many lines, was written to: at those of the
+  // lines `written` that are its own.
+  void Written(uint32_t first, uint32_t lines,
+               absl::Span<const uint32_t> written) {
     const auto known = spares_.find(first);
-    if (known != spares_.end()) known->second.differs.set(line - first);
+    if (known == spares_.end()) return;
+    for (const uint32_t line : written) {
+      const uint32_t at = line - first;
+      if (at < lines) known->second.differs[at / 64] |= uint64_t{1} << at % 64;
+    }
   }
 
  private:

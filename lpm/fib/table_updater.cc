@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/base/internal/raw_logging.h"
+#include "absl/numeric/bits.h"
 #include "lpm/fib/fib_walk.h"
 #include "lpm/kernels/layout.h"
 
@@ -111,6 +112,7 @@ void TableUpdater::Update(const RouteSet& routes, Changes changed,
   generation_ = generation;
   oldest_ = oldest;
   written_.clear();
+  if (changed.size() > 1) Prefetch(changed);
   while (!changed.empty() && !table_.failed()) {
     // The slots of the first change, and all changes in them.
     const auto first =
@@ -127,6 +129,49 @@ void TableUpdater::Update(const RouteSet& routes, Changes changed,
           {.slot = slot, .position = {.apart = &table_.root().entries[i]}});
     }
     changed.remove_prefix(count);
+  }
+}
+
+// Begins to load the tables and partitions on the way of the first changes.
+// Otherwise these would wait for memory one after the other.
+void TableUpdater::Prefetch(Changes changed) {
+  constexpr size_t kMost = 256;  // what a cache has room for
+  constexpr uint32_t kPartitionLines =
+      4;  // those that follow come by themselves
+  constexpr int kTables = 3;
+  changed = changed.first(std::min(changed.size(), kMost));
+  LinePool& lines = table_.lines();
+  ahead_.clear();
+  const auto ask = [&](Ahead& ahead) {
+    const EntryType type = TypeOf(ahead.entry);
+    const uint32_t payload = PayloadOf(ahead.entry);
+    ahead.in_table = type == kTableEntry;
+    if (ahead.in_table) {
+      const MainTable table = MainTableAt(ahead.entry, ahead.slot);
+      const uint32_t index = table.IndexOf(ahead.low);
+      ahead.slot = table.SlotAt(index);
+      ahead.word = table.first + index;
+      __builtin_prefetch(lines.at(ahead.word / kLineWords), /*rw=*/0);
+    } else if (type != kValueEntry) {
+      for (uint32_t i = 0; i < kPartitionLines; ++i) {
+        __builtin_prefetch(lines.at(payload + i), /*rw=*/0);
+      }
+    }
+  };
+  for (const Prefix& prefix : changed) {
+    const uint64_t low = MainBits(prefix.first());
+    const uint64_t root = low >> kBelowRoot;
+    ahead_.push_back({.low = low,
+                      .slot = {root << kBelowRoot, kBelowRoot},
+                      .entry = table_.root().entries[root]});
+    ask(ahead_.back());
+  }
+  for (int i = 0; i < kTables; ++i) {
+    for (Ahead& ahead : ahead_) {
+      if (!ahead.in_table) continue;
+      ahead.entry = EntryAt({.index = ahead.word});
+      ask(ahead);
+    }
   }
 }
 
@@ -192,9 +237,8 @@ void TableUpdater::UpdateSlot(const RouteSet& routes, Changes changed,
       if (!covers || index + 1 == first + slots) changed.remove_prefix(count);
     }
   }
-  for (size_t i = written_before; i < written_.size(); ++i) {
-    spares_.Written(table / kLineWords, entries / kLineWords, written_[i]);
-  }
+  spares_.Written(table / kLineWords, entries / kLineWords,
+                  absl::MakeConstSpan(written_).subspan(written_before));
 }
 
 void TableUpdater::CompileAnew(const RouteSet& routes, const Place& place) {
@@ -428,9 +472,8 @@ void TableUpdater::EditBelow(const Place& place, const IntervalChange& change) {
                .below_descriptor = true},
               {.low = low, .last = last, .by = part});
   }
-  for (size_t i = written_before; i < written_.size(); ++i) {
-    spares_.Written(table / kLineWords, entries / kLineWords, written_[i]);
-  }
+  spares_.Written(table / kLineWords, entries / kLineWords,
+                  absl::MakeConstSpan(written_).subspan(written_before));
 }
 
 // Finds the entries that name the partition of `entry`. False if one is in
@@ -443,16 +486,29 @@ bool TableUpdater::FindSharers(uint32_t entry, const Place& place) {
     return true;
   }
   const uint32_t count = table_.lines().slots(PayloadOf(entry));
-  const uint32_t* const words = table_.lines().at(0)->words;
-  for (uint32_t i = at; i > place.table && sharers_.size() + 1 < count;) {
-    if (words[--i] == entry) sharers_.push_back(i);
+  const Line* const lines = table_.lines().at(0);
+  const auto in_line = [&](uint32_t line) {
+    uint32_t sum = 0;
+    for (uint32_t word : lines[line].words) sum += word == entry ? 1 : 0;
+    return sum;
+  };
+  // They are near: lines on both sides in turn, until all are found.
+  const uint32_t first = place.table / kLineWords;
+  const uint32_t last = first + place.entries / kLineWords;
+  uint32_t begin = at / kLineWords, end = begin + 1;
+  for (uint32_t found = in_line(begin); found < count;) {
+    if (begin == first && end == last) return false;
+    if (begin > first) found += in_line(--begin);
+    if (end < last) found += in_line(end++);
   }
-  std::reverse(sharers_.begin(), sharers_.end());
-  for (uint32_t i = at;
-       i < place.table + place.entries && sharers_.size() < count; ++i) {
-    if (words[i] == entry) sharers_.push_back(i);
+  for (uint32_t line = begin; line < end; ++line) {
+    for (uint32_t i = 0; i < kLineWords; ++i) {
+      if (lines[line].words[i] == entry) {
+        sharers_.push_back(line * kLineWords + i);
+      }
+    }
   }
-  return sharers_.size() == count;
+  return true;
 }
 
 // The partition of `entry` in a copy, for all slots that share it. False if the
@@ -602,8 +658,12 @@ uint32_t TableUpdater::CopyTable(uint32_t entry, uint32_t first_key, int bits,
   if (spare.has_value() && spare->generation <= oldest_) {
     to = spare->first;
     lines.MakeFresh(to);
-    for (uint32_t i = 0; i < size; ++i) {
-      if (spare->differs[i]) *lines.at(to + i) = *lines.at(from + i);
+    for (uint32_t i = 0; i < spare->differs.size(); ++i) {
+      for (uint64_t left = spare->differs[i]; left != 0; left &= left - 1) {
+        const uint32_t line =
+            64 * i + static_cast<uint32_t>(absl::countr_zero(left));
+        *lines.at(to + line) = *lines.at(from + line);
+      }
     }
   } else {
     if (spare.has_value()) Discard(lines, spare->first, garbage_.lines);

@@ -63,6 +63,7 @@ class TableUpdater {
     bool below_descriptor = false;
   };
 
+  void Prefetch(Changes changed);
   uint32_t EntryAt(Position position);
   void UpdateSlot(const RouteSet& routes, Changes changed, const Place& place);
   void CompileAnew(const RouteSet& routes, const Place& place);
@@ -87,6 +88,15 @@ class TableUpdater {
   SpareTables spares_;
   std::vector<uint32_t> written_;  // lines of tables, in this update
   uint64_t generation_ = 0, oldest_ = 0;
+  // How far down the way of a change Prefetch is.
+  struct Ahead {
+    uint64_t low;
+    MainSlot slot;
+    uint32_t entry;
+    uint32_t word = 0;  // where the next entry is, if in_table
+    bool in_table = false;
+  };
+  std::vector<Ahead> ahead_;
   // Of the slot that is being edited: the entries that name its partition,
   // ascending; what changes in it; what it was and what it becomes.
   std::vector<uint32_t> sharers_;

@@ -21,6 +21,7 @@
 #include "lpm/fib/fib.h"
 #include "lpm/fib/fib_bound.h"
 #include "lpm/fib/fib_compiler.h"
+#include "lpm/kernels/kernel.h"
 #include "lpm/routes/route_set.h"
 #include "lpm/synthetic/random.h"
 #include "lpm/synthetic/synthetic.h"
@@ -278,7 +279,12 @@ std::vector<Route> SmallIdRoutes(Family family) {
   return HardRoutes(family, 200, /*seed=*/1, /*next_hops=*/5);
 }
 
-class FibNoMemory : public testing::TestWithParam<Family> {};
+class FibNoMemory : public testing::TestWithParam<Family> {
+ protected:
+  // The list of kernels is made when it is first asked for, and stays: it is
+  // not a block that a test leaves.
+  void SetUp() override { ASSERT_FALSE(AvailableKernels().empty()); }
+};
 
 INSTANTIATE_TEST_SUITE_P(Families, FibNoMemory,
                          testing::Values(Family::kIpv4, Family::kIpv6),

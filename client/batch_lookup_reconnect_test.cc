@@ -17,17 +17,17 @@
 #include "absl/time/clock.h"
 #include "client/batch_lookup.h"
 #include "client/call.h"
-#include "client/testing/fake_server.h"
+#include "client/testing/misbehaving_proxy.h"
+#include "client/testing/real_server_fixture.h"
 
 namespace planb::client {
 namespace {
 
 using ::testing::ElementsAre;
-using testing::FakeServer;
 using testing::HopOf;
 using testing::MakeError;
-using testing::ManyRoutes;
-using testing::Spoil;
+using testing::MisbehavingProxy;
+using testing::SharedServer;
 using testing::V6;
 
 // Counts events.
@@ -80,8 +80,23 @@ class ReconnectTest : public ::testing::Test {
     }
   }
 
-  FakeServer server_{ManyRoutes()};
-  const OpenChannel open_ = *ChannelsTo(server_.target());
+  // Each of the next `streams` streams answers `replies` batches, and later
+  // ones with DRAINING in band.
+  void Drain(uint64_t replies, uint64_t streams) {
+    const uint64_t end = proxy_.calls() + streams;
+    proxy_.EditReplies<v1::BatchLookupResponse>(
+        [=](uint64_t call, uint64_t number, v1::BatchLookupResponse& reply) {
+          if (call < end && number >= replies) {
+            reply.clear_next_hops();
+            reply.mutable_error()->set_code(14);
+            reply.mutable_error()->set_reason("DRAINING");
+          }
+          return 1;
+        });
+  }
+
+  MisbehavingProxy proxy_{SharedServer()};
+  const OpenChannel open_ = *ChannelsTo(proxy_.target());
   Counter counter_;
   BatchLookupOptions options_;
   BatchResult result_;
@@ -89,11 +104,11 @@ class ReconnectTest : public ::testing::Test {
 
 TEST_F(ReconnectTest, StreamsThatBreakAfterAFewReplies) {
   for (const auto& status :
-       {MakeError(grpc::StatusCode::UNAVAILABLE, "DRAINING", "going down"),
+       {MakeError(grpc::StatusCode::UNAVAILABLE, "DRAINING"),
         grpc::Status(grpc::StatusCode::UNAVAILABLE, "reset"),
         grpc::Status(grpc::StatusCode::CANCELLED, "")}) {
     for (const uint64_t replies : {0, 1, 3, 4, 5}) {
-      server_.EndStreams(replies, status, 3);
+      proxy_.EndCalls(replies, status, 3);
       BatchLookup lookup(open_, options_);
       LookUp(lookup, 30);
       EXPECT_EQ(lookup.reconnects(), 3U);
@@ -111,7 +126,7 @@ TEST_F(ReconnectTest, StreamsThatBreakAfterAFewReplies) {
 
 TEST_F(ReconnectTest, DrainingInBandIsNoAnswer) {
   for (const uint64_t replies : {0, 2, 7}) {
-    server_.DrainStreams(replies, 2);
+    Drain(replies, 2);
     BatchLookup lookup(open_, options_);
     LookUp(lookup, 30);
     EXPECT_EQ(lookup.reconnects(), 2U);
@@ -122,28 +137,27 @@ TEST_F(ReconnectTest, DrainingInBandIsNoAnswer) {
 
 // A draining server still accepts connections, and its address comes first.
 TEST_F(ReconnectTest, ADrainingServerIsLeftForAnother) {
-  FakeServer another(ManyRoutes());
+  MisbehavingProxy another(SharedServer());
   const OpenChannel both = *ChannelsTo(absl::StrCat(
-      server_.target(), ",", absl::StripPrefix(another.target(), "unix://")));
+      proxy_.target(), ",", absl::StripPrefix(another.target(), "unix://")));
   for (const bool in_band : {true, false}) {
     if (in_band) {
-      server_.DrainStreams(0, UINT64_MAX);
+      Drain(0, 1000);
     } else {
-      server_.EndStreams(0, MakeError(grpc::StatusCode::UNAVAILABLE, "DRAINING",
-                                      "going down"));
+      proxy_.EndCalls(0, MakeError(grpc::StatusCode::UNAVAILABLE, "DRAINING"));
     }
     BatchLookup lookup(both, options_);
     LookUp(lookup, 30);
   }
   EXPECT_EQ(counter_.failed, 0U);
-  EXPECT_EQ(another.batches_read(), 60U);
+  EXPECT_EQ(another.requests(), 60U);
 }
 
 TEST_F(ReconnectTest, AServerThatDiesAndComesBack) {
   BatchLookup lookup(open_, options_);
   LookUp(lookup, 10);
   for (int round = 0; round < 3; ++round) {
-    server_.Hold();
+    proxy_.Hold();
     std::vector<NextHopId> answers(4);
     for (uint64_t i = 0; i < 4; ++i) {
       ASSERT_TRUE(lookup
@@ -152,10 +166,10 @@ TEST_F(ReconnectTest, AServerThatDiesAndComesBack) {
                       .ok());
     }
     std::thread operation([this] {
-      server_.Die();
+      proxy_.Die();
       absl::SleepFor(absl::Milliseconds(100));
-      server_.Release();
-      server_.Restart();
+      proxy_.Release();
+      proxy_.Restart();
     });
     for (int i = 0; i < 4; ++i) ASSERT_TRUE(*lookup.Receive(result_));
     operation.join();
@@ -164,15 +178,15 @@ TEST_F(ReconnectTest, AServerThatDiesAndComesBack) {
   EXPECT_EQ(lookup.reconnects(), 3U);
   EXPECT_GT(counter_.disconnects, 3U) << "some attempts found no server";
   // It died while no batch was in flight: the next batch reconnects.
-  server_.Die();
-  server_.Restart();
+  proxy_.Die();
+  proxy_.Restart();
   LookUp(lookup, 10);
   EXPECT_EQ(lookup.reconnects(), 4U);
 }
 
 TEST_F(ReconnectTest, UnderLoadFromTwoThreads) {
   constexpr uint64_t kBatches = 2000;
-  server_.EndStreams(50, grpc::Status(grpc::StatusCode::UNAVAILABLE, ""));
+  proxy_.EndCalls(50, grpc::Status(grpc::StatusCode::UNAVAILABLE, ""));
   BatchLookup lookup(open_, options_);
   std::thread sender([&lookup] {
     for (uint64_t i = 0; i < kBatches; ++i) {
@@ -191,7 +205,7 @@ TEST_F(ReconnectTest, UnderLoadFromTwoThreads) {
 }
 
 TEST_F(ReconnectTest, DeadlinesHoldWhileThereIsNoServer) {
-  server_.Die();
+  proxy_.Die();
   BatchLookup lookup(open_, options_);
   ASSERT_TRUE(
       lookup
@@ -200,7 +214,7 @@ TEST_F(ReconnectTest, DeadlinesHoldWhileThereIsNoServer) {
   ASSERT_TRUE(lookup.Send({.addresses_v6 = V6(2)}).ok());
   ASSERT_TRUE(*lookup.Receive(result_));
   EXPECT_TRUE(absl::IsDeadlineExceeded(result_.status)) << result_.status;
-  server_.Restart();
+  proxy_.Restart();
   ASSERT_TRUE(*lookup.Receive(result_));
   EXPECT_THAT(result_.next_hops, ElementsAre(HopOf(2)));
   EXPECT_EQ(lookup.reconnects(), 0U) << "there was no stream before";
@@ -210,7 +224,7 @@ TEST_F(ReconnectTest, GivesUpInTheEnd) {
   options_.give_up_after = absl::Milliseconds(200);
   BatchLookup lookup(open_, options_);
   LookUp(lookup, 3);
-  server_.Die();
+  proxy_.Die();
   ASSERT_TRUE(lookup.Send({.addresses_v6 = V6(1)}).ok());
   EXPECT_TRUE(absl::IsUnavailable(lookup.Receive(result_).status()));
   EXPECT_TRUE(absl::IsUnavailable(lookup.Receive(result_).status()));
@@ -222,13 +236,13 @@ TEST_F(ReconnectTest, GivesUpInTheEnd) {
 // Of a handle on one channel, also an error that could be retried.
 TEST_F(ReconnectTest, OtherErrorsEndItAfterTheResultsBefore) {
   for (const bool one_stream : {false, true}) {
-    const uint64_t streams = server_.streams_opened();
-    server_.EndStreams(
-        2, MakeError(one_stream ? grpc::StatusCode::UNAVAILABLE
-                                : grpc::StatusCode::INVALID_ARGUMENT,
-                     "SOME_REASON", "an error"));
+    const uint64_t streams = proxy_.calls();
+    proxy_.EndCalls(2,
+                    MakeError(one_stream ? grpc::StatusCode::UNAVAILABLE
+                                         : grpc::StatusCode::INVALID_ARGUMENT,
+                              "SOME_REASON"));
     const auto lookup =
-        one_stream ? std::make_unique<BatchLookup>(server_.Channel(), options_)
+        one_stream ? std::make_unique<BatchLookup>(proxy_.Channel(), options_)
                    : std::make_unique<BatchLookup>(open_, options_);
     for (uint64_t i = 0; i < 4; ++i) {
       ASSERT_TRUE(lookup->Send({.addresses_v6 = V6(i)}).ok());
@@ -241,13 +255,29 @@ TEST_F(ReconnectTest, OtherErrorsEndItAfterTheResultsBefore) {
     EXPECT_EQ(ErrorReason(end), "SOME_REASON");
     EXPECT_EQ(lookup->Send({.addresses_v6 = V6(1)}).status(), end);
     EXPECT_EQ(lookup->Receive(result_).status(), end);
-    EXPECT_EQ(server_.streams_opened(), streams + 1);
+    EXPECT_EQ(proxy_.calls(), streams + 1);
   }
 }
 
 TEST_F(ReconnectTest, ABrokenContractEndsIt) {
-  for (const Spoil spoil : {Spoil::kWrongId, Spoil::kShort, Spoil::kTwice}) {
-    server_.SpoilReplies(spoil);
+  using Reply = v1::BatchLookupResponse;
+  using Edit = MisbehavingProxy::Edit<Reply>;
+  proxy_.EndCalls(0, grpc::Status::OK, 1);
+  BatchLookup ended(open_, options_);
+  ASSERT_TRUE(ended.Send({.addresses_v6 = V6(1)}).ok());
+  EXPECT_EQ(ended.Receive(result_).status().code(),
+            absl::StatusCode::kInternal);
+  for (const Edit& edit :
+       {Edit([](uint64_t, uint64_t, Reply& reply) {
+          reply.set_request_id(reply.request_id() + 1);
+          return 1;
+        }),
+        Edit([](uint64_t, uint64_t, Reply& reply) {
+          reply.mutable_next_hops()->resize(reply.next_hops().size() - 4);
+          return 1;
+        }),
+        Edit([](uint64_t, uint64_t, Reply&) { return 2; })}) {
+    proxy_.EditReplies(edit);
     BatchLookup lookup(open_, options_);
     absl::Status status;
     for (int i = 0; i < 10 && status.ok(); ++i) {
@@ -256,32 +286,26 @@ TEST_F(ReconnectTest, ABrokenContractEndsIt) {
     }
     EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
   }
-  server_.SpoilReplies(Spoil::kNothing);
-  server_.EndStreams(0, grpc::Status::OK);
-  BatchLookup lookup(open_, options_);
-  ASSERT_TRUE(lookup.Send({.addresses_v6 = V6(1)}).ok());
-  EXPECT_EQ(lookup.Receive(result_).status().code(),
-            absl::StatusCode::kInternal);
 }
 
 TEST_F(ReconnectTest, ReconnectsAfterStallTimeout) {
   options_.stall_timeout = absl::Seconds(1);
-  server_.Hold();
+  proxy_.Hold();
   BatchLookup lookup(open_, options_);
   ASSERT_TRUE(lookup.Send({.addresses_v6 = V6(1)}).ok());
   std::thread operation([this] {
-    while (server_.streams_opened() < 2) absl::SleepFor(absl::Milliseconds(5));
-    server_.Release();
+    while (proxy_.calls() < 2) absl::SleepFor(absl::Milliseconds(5));
+    proxy_.Release();
   });
   ASSERT_TRUE(*lookup.Receive(result_));
   operation.join();
   EXPECT_THAT(result_.next_hops, ElementsAre(HopOf(1)));
   // Idle is not stalled.
-  const uint64_t streams = server_.streams_opened();
+  const uint64_t streams = proxy_.calls();
   absl::SleepFor(absl::Milliseconds(1300));
   ASSERT_TRUE(lookup.Send({.addresses_v6 = V6(2)}).ok());
   ASSERT_TRUE(*lookup.Receive(result_));
-  EXPECT_EQ(server_.streams_opened(), streams);
+  EXPECT_EQ(proxy_.calls(), streams);
 }
 
 }  // namespace

@@ -18,25 +18,27 @@
 #include "absl/time/clock.h"
 #include "client/call.h"
 #include "client/coalescing_lookup.h"
-#include "client/testing/fake_server.h"
+#include "client/testing/misbehaving_proxy.h"
+#include "client/testing/real_server_fixture.h"
+#include "lpm/table/group_table.h"
 
 namespace planb::client {
 namespace {
 
 using ::testing::Each;
 using ::testing::ElementsAre;
-using testing::FakeServer;
 using ::testing::HasSubstr;
 using testing::HopOf;
 using ::testing::IsEmpty;
-using testing::ManyRoutes;
+using testing::MisbehavingProxy;
+using testing::SharedServer;
 using testing::V4;
 using testing::V6;
 
 class BatchLookupTest : public ::testing::Test {
  protected:
-  FakeServer server_{ManyRoutes()};
-  const OpenChannel open_ = *ChannelsTo(server_.target());
+  MisbehavingProxy proxy_{SharedServer()};
+  const OpenChannel open_ = *ChannelsTo(proxy_.target());
   BatchResult result_;
 };
 
@@ -62,10 +64,20 @@ TEST_F(BatchLookupTest, AnswersBothFamiliesWithPrefixLengths) {
               ElementsAre(48, kNoPrefixLength, 48, 24, kNoPrefixLength));
 }
 
-TEST(BatchLookupGroups, FlowsTakeMembers) {
-  FakeServer server{{.routes = {{*Prefix::Parse("::/0"), testing::kFirstGroup},
-                                {*Prefix::Parse("0.0.0.0/0"), 5}}}};
-  BatchLookup lookup(server.Channel(), {});
+class BatchLookupGroups : public testing::RealServerFixture {};
+
+TEST_F(BatchLookupGroups, FlowsTakeMembers) {
+  const NextHopGroup group = {
+      .id = 99, .members = {{1, 1}, {2, 1}, {3, 5}, {4, 1}}, .label = ""};
+  v1::UpdateRoutesRequest update;
+  *update.add_groups() = ToProto(group);
+  *update.add_updates() = ToUpdate({*Prefix::Parse("::/0"), 99});
+  *update.add_updates() = ToUpdate({*Prefix::Parse("0.0.0.0/0"), 5});
+  ASSERT_TRUE(TableClient(Channel()).UpdateRoutes(update).ok());
+  const auto groups = GroupTable::Make({group}, nullptr);
+  const auto member = [&](uint32_t hash) { return groups->Choose(99, hash); };
+  ASSERT_NE(member(7), member(0x01020304));
+  BatchLookup lookup(Channel(), {});
   const std::string v6 = V6(3) + V6(4);
   const std::string v4 = V4(9);
   std::vector<uint32_t> hashes = {7, 0x01020304, 9, 11};
@@ -80,9 +92,11 @@ TEST(BatchLookupGroups, FlowsTakeMembers) {
   ASSERT_TRUE(send().ok());
   BatchResult result;
   ASSERT_TRUE(*lookup.Receive(result));
-  EXPECT_THAT(result.next_hops, ElementsAre(8, 0x01020304 % 100 + 1, 5, 12));
+  EXPECT_THAT(result.next_hops,
+              ElementsAre(member(7), member(0x01020304), 5, member(11)));
   ASSERT_TRUE(*lookup.Receive(result));
-  EXPECT_THAT(result.next_hops, ElementsAre(1, 1, 5, 1));
+  EXPECT_THAT(result.next_hops,
+              ElementsAre(member(0), member(0), 5, member(0)));
   hashes.pop_back();
   EXPECT_EQ(send().status().code(), absl::StatusCode::kInvalidArgument);
 }
@@ -92,7 +106,7 @@ TEST_F(BatchLookupTest, OneThreadManyInFlight) {
   constexpr uint64_t kBatches = 2000;
   constexpr size_t kDepth = 16;
   for (const bool spin : {false, true}) {
-    const uint64_t streams = server_.streams_opened();
+    const uint64_t streams = proxy_.calls();
     BatchLookup lookup(open_, {.max_in_flight = kDepth, .spin = spin});
     uint64_t sent = 0;
     for (uint64_t received = 0; received < kBatches;) {
@@ -113,17 +127,17 @@ TEST_F(BatchLookupTest, OneThreadManyInFlight) {
     EXPECT_EQ(lookup.Send({}).status().code(),
               absl::StatusCode::kFailedPrecondition);
     EXPECT_EQ(lookup.reconnects(), 0U);
-    EXPECT_EQ(server_.streams_opened(), streams + 1);
+    EXPECT_EQ(proxy_.calls(), streams + 1);
   }
 }
 
 TEST_F(BatchLookupTest, ReadyDoesNotWait) {
   for (const bool spin : {false, true}) {
-    server_.Hold();
+    proxy_.Hold();
     BatchLookup lookup(open_, {.spin = spin});
     ASSERT_TRUE(lookup.Send({.addresses_v6 = V6(3)}).ok());
     for (int i = 0; i < 1000; ++i) ASSERT_FALSE(lookup.Ready());
-    server_.Release();
+    proxy_.Release();
     while (!lookup.Ready()) continue;
     EXPECT_TRUE(lookup.Ready());  // until the result is received
     ASSERT_TRUE(*lookup.Receive(result_));
@@ -135,7 +149,7 @@ TEST_F(BatchLookupTest, ReadyDoesNotWait) {
 }
 
 TEST_F(BatchLookupTest, SendBlocksWhileFull) {
-  server_.Hold();
+  proxy_.Hold();
   BatchLookup lookup(open_, {.max_in_flight = 3});
   for (int i = 0; i < 3; ++i) {
     ASSERT_TRUE(lookup.Send({.addresses_v6 = V6(1)}).ok());
@@ -146,7 +160,7 @@ TEST_F(BatchLookupTest, SendBlocksWhileFull) {
     sent.Notify();
   });
   EXPECT_FALSE(sent.WaitForNotificationWithTimeout(absl::Milliseconds(100)));
-  server_.Release();
+  proxy_.Release();
   // Only Receive makes room.
   while (!lookup.Ready()) continue;
   EXPECT_FALSE(sent.WaitForNotificationWithTimeout(absl::Milliseconds(100)));
@@ -209,10 +223,7 @@ TEST_F(BatchLookupTest, BigBatchesIntoTheCallersBuffers) {
 }
 
 TEST_F(BatchLookupTest, UpperHalvesThatDoNotDecide) {
-  testing::FakeServerOptions options = ManyRoutes();
-  options.routes.push_back({*Prefix::Parse("2001:db8:3::8000:0/112"), 77});
-  FakeServer server(options);
-  BatchLookup lookup(*ChannelsTo(server.target()), {});
+  BatchLookup lookup(open_, {});
   const std::string halves =
       V6(2).substr(0, 8) + V6(3).substr(0, 8) + std::string(8, '\0');
   ASSERT_TRUE(
@@ -239,7 +250,7 @@ TEST_F(BatchLookupTest, ErrorsOfOneBatchConcernItAlone) {
     EXPECT_EQ(*lookup.Send(batch), ++id);
     ASSERT_TRUE(*lookup.Receive(result_));
     EXPECT_EQ(ErrorReason(result_.status), reason);
-    EXPECT_EQ(result_.generation, 1U);
+    EXPECT_EQ(result_.generation, reason == "TABLE_NOT_FOUND" ? 0U : 1U);
     EXPECT_THAT(result_.next_hops, IsEmpty());
     EXPECT_EQ(*lookup.Send({.addresses_v6 = good}), ++id);
     ASSERT_TRUE(*lookup.Receive(result_));
@@ -249,7 +260,7 @@ TEST_F(BatchLookupTest, ErrorsOfOneBatchConcernItAlone) {
 }
 
 TEST_F(BatchLookupTest, ABatchEndsAtItsDeadlineAndTheOthersGoOn) {
-  server_.Hold();
+  proxy_.Hold();
   BatchLookup lookup(open_, {});
   std::vector<NextHopId> late(1, 99);
   ASSERT_TRUE(
@@ -261,17 +272,17 @@ TEST_F(BatchLookupTest, ABatchEndsAtItsDeadlineAndTheOthersGoOn) {
   ASSERT_TRUE(*lookup.Receive(result_));
   EXPECT_EQ(result_.request_id, 1U);
   EXPECT_TRUE(absl::IsDeadlineExceeded(result_.status)) << result_.status;
-  server_.Release();
+  proxy_.Release();
   ASSERT_TRUE(*lookup.Receive(result_));
   EXPECT_EQ(result_.request_id, 2U);
   EXPECT_THAT(result_.next_hops, ElementsAre(HopOf(2)));
   // The late answer was dropped.
   EXPECT_THAT(late, Each(99));
-  EXPECT_EQ(server_.streams_opened(), 1U);
+  EXPECT_EQ(proxy_.calls(), 1U);
 }
 
 TEST_F(BatchLookupTest, ReconnectsWhenTooManyRepliesAreOwed) {
-  server_.Hold();
+  proxy_.Hold();
   BatchLookup lookup(open_, {.max_in_flight = 2});
   for (uint64_t i = 1; i <= 3; ++i) {
     ASSERT_EQ(*lookup.Send({.addresses_v6 = V6(1)},
@@ -280,7 +291,7 @@ TEST_F(BatchLookupTest, ReconnectsWhenTooManyRepliesAreOwed) {
     ASSERT_TRUE(*lookup.Receive(result_));
     ASSERT_TRUE(absl::IsDeadlineExceeded(result_.status)) << result_.status;
   }
-  server_.Release();
+  proxy_.Release();
   ASSERT_TRUE(lookup.Send({.addresses_v6 = V6(4)}).ok());
   ASSERT_TRUE(*lookup.Receive(result_));
   EXPECT_THAT(result_.next_hops, ElementsAre(HopOf(4)));
@@ -288,7 +299,7 @@ TEST_F(BatchLookupTest, ReconnectsWhenTooManyRepliesAreOwed) {
 }
 
 TEST_F(BatchLookupTest, OneBatchCanBeCancelled) {
-  server_.Hold();
+  proxy_.Hold();
   BatchLookup lookup(open_, {});
   for (uint64_t i = 1; i <= 3; ++i) {
     ASSERT_TRUE(lookup.Send({.addresses_v6 = V6(i)}).ok());
@@ -306,13 +317,13 @@ TEST_F(BatchLookupTest, OneBatchCanBeCancelled) {
   canceller.join();
   EXPECT_FALSE(lookup.CancelBatch(1));
   EXPECT_FALSE(lookup.CancelBatch(4));
-  server_.Release();
+  proxy_.Release();
   ASSERT_TRUE(*lookup.Receive(result_));
   EXPECT_THAT(result_.next_hops, ElementsAre(HopOf(3)));
 }
 
 TEST_F(BatchLookupTest, CancelEndsEveryCall) {
-  server_.Hold();
+  proxy_.Hold();
   BatchLookup lookup(open_, {.max_in_flight = 1});
   ASSERT_TRUE(lookup.Send({.addresses_v6 = V6(1)}).ok());
   std::thread sender(
@@ -327,13 +338,13 @@ TEST_F(BatchLookupTest, CancelEndsEveryCall) {
 }
 
 TEST_F(BatchLookupTest, DestructionCancels) {
-  server_.Hold();
+  proxy_.Hold();
   {
     BatchLookup untouched(open_, {});
     BatchLookup waiting(open_, {});
     ASSERT_TRUE(waiting.Send({.addresses_v6 = V6(1)}).ok());
   }
-  server_.Die();  // returns only after the server's calls have ended
+  proxy_.Die();  // returns only after the server's calls have ended
 }
 
 TEST_F(BatchLookupTest, CancelEndsASendThatWaitsForRoom) {
@@ -355,15 +366,15 @@ TEST_F(BatchLookupTest, CancelEndsASendThatWaitsForRoom) {
 class OneStreamTest : public BatchLookupTest {};
 
 TEST_F(OneStreamTest, AServerThatDiesEndsEveryCall) {
-  server_.Hold();
-  BatchLookup lookup(server_.Channel(), {.max_in_flight = 2});
+  proxy_.Hold();
+  BatchLookup lookup(proxy_.Channel(), {.max_in_flight = 2});
   ASSERT_TRUE(lookup.Send({.addresses_v6 = V6(1)}).ok());
   ASSERT_TRUE(lookup.Send({.addresses_v6 = V6(1)}).ok());
   std::thread sender(
       [&lookup] { EXPECT_FALSE(lookup.Send({.addresses_v6 = V6(1)}).ok()); });
   std::thread killer([this] {
-    while (server_.batches_read() == 0) std::this_thread::yield();
-    server_.Die();
+    while (proxy_.requests() == 0) std::this_thread::yield();
+    proxy_.Die();
   });
   EXPECT_FALSE(lookup.Receive(result_).ok());
   sender.join();
@@ -373,7 +384,7 @@ TEST_F(OneStreamTest, AServerThatDiesEndsEveryCall) {
 
 TEST_F(OneStreamTest, OnlyASilentServerIsStalled) {
   constexpr absl::Duration kStall = absl::Seconds(1);
-  BatchLookup lookup(server_.Channel(), {.stall_timeout = kStall});
+  BatchLookup lookup(proxy_.Channel(), {.stall_timeout = kStall});
   ASSERT_TRUE(lookup.Send({.addresses_v6 = V6(1)}).ok());
   ASSERT_TRUE(*lookup.Receive(result_));
   // A caller that receives late, after the reply came, is no stall.
@@ -381,7 +392,7 @@ TEST_F(OneStreamTest, OnlyASilentServerIsStalled) {
   absl::SleepFor(kStall + absl::Milliseconds(200));
   const absl::StatusOr<bool> late = lookup.Receive(result_);
   ASSERT_TRUE(late.ok()) << late.status();
-  server_.Hold();
+  proxy_.Hold();
   ASSERT_TRUE(lookup.Send({.addresses_v6 = V6(1)}).ok());
   const absl::Status status = lookup.Receive(result_).status();
   EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
@@ -417,8 +428,8 @@ class CoalescingServerTest : public ::testing::Test {
     for (std::thread& caller : callers) caller.join();
   }
 
-  FakeServer server_{ManyRoutes()};
-  const OpenChannel open_ = *ChannelsTo(server_.target());
+  MisbehavingProxy proxy_{SharedServer()};
+  const OpenChannel open_ = *ChannelsTo(proxy_.target());
   const CoalescingClientOptions patient_ = {
       .coalescing = {.timeout = std::chrono::minutes(5)},
       .lookup = {.give_up_after = absl::InfiniteDuration()}};
@@ -427,19 +438,19 @@ class CoalescingServerTest : public ::testing::Test {
 TEST_F(CoalescingServerTest, ManyCallersShareBatches) {
   const auto lookup = MakeCoalescingLookup(open_, {});
   LookUp(*lookup, 500);
-  EXPECT_EQ(server_.streams_opened(), 1U);
+  EXPECT_EQ(proxy_.calls(), 1U);
   // Calls that come while four batches are held share one batch.
-  server_.Hold();
-  const uint64_t before = server_.batches_read();
+  proxy_.Hold();
+  const uint64_t before = proxy_.requests();
   std::vector<std::future<absl::StatusOr<CallAnswer>>> futures;
   for (uint64_t i = 0; i < 100; ++i) {
     futures.push_back(lookup->Lookup(Read(V6(i))));
   }
-  server_.Release();
+  proxy_.Release();
   for (uint64_t i = 0; i < 100; ++i) {
     EXPECT_EQ(futures[i].get()->next_hop, HopOf(i));
   }
-  EXPECT_LT(server_.batches_read() - before, 100U);
+  EXPECT_LT(proxy_.requests() - before, 100U);
 }
 
 TEST_F(CoalescingServerTest, ErrorsOfTheBatchAreThoseOfItsCalls) {
@@ -451,19 +462,19 @@ TEST_F(CoalescingServerTest, ErrorsOfTheBatchAreThoseOfItsCalls) {
 }
 
 TEST_F(CoalescingServerTest, DeadlinesHoldWithoutAServer) {
-  server_.Die();
+  proxy_.Die();
   CoalescingClientOptions options = patient_;
   options.coalescing.timeout = std::chrono::milliseconds(100);
   const auto lookup = MakeCoalescingLookup(open_, options);
   EXPECT_TRUE(
       absl::IsDeadlineExceeded(lookup->Lookup(Read(V6(1))).get().status()));
-  server_.Restart();
+  proxy_.Restart();
   const auto patient = MakeCoalescingLookup(open_, patient_);
   EXPECT_EQ(patient->Lookup(Read(V6(1))).get()->next_hop, HopOf(1));
 }
 
 TEST_F(CoalescingServerTest, ShutdownEndsCallsInFlight) {
-  server_.Hold();
+  proxy_.Hold();
   const auto lookup = MakeCoalescingLookup(open_, patient_);
   auto first = lookup->Lookup(Read(V6(1)));
   auto second = lookup->Lookup(Read(V6(2)));
@@ -473,7 +484,7 @@ TEST_F(CoalescingServerTest, ShutdownEndsCallsInFlight) {
 }
 
 TEST_F(CoalescingServerTest, AHandleThatGaveUpFailsEveryBatch) {
-  server_.Die();
+  proxy_.Die();
   CoalescingClientOptions options = patient_;
   options.lookup.give_up_after = absl::ZeroDuration();
   const auto lookup = MakeCoalescingLookup(open_, options);

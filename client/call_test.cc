@@ -26,7 +26,8 @@
 #include "base/monotonic_time.h"
 #include "base/testing/test_certificates.h"
 #include "client/channel.h"
-#include "client/testing/fake_server.h"
+#include "client/testing/misbehaving_proxy.h"
+#include "client/testing/real_server_fixture.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
 
@@ -304,8 +305,7 @@ TEST(MakeChannel, RefusesTlsOnUnixSockets) {
 }
 
 TEST(Connect, ToAServer) {
-  testing::FakeServer server;
-  const auto channel = *MakeChannel(server.target());
+  const auto channel = *MakeChannel(testing::SharedServer());
   EXPECT_TRUE(Connect(*channel, absl::Now() + absl::Seconds(10)).ok());
 }
 
@@ -320,8 +320,7 @@ TEST(Connect, FailsAtOnceWithoutAServer) {
 }
 
 TEST(Connect, EndsAtTheDeadline) {
-  testing::FakeServer server;
-  const auto channel = *MakeChannel(server.target());
+  const auto channel = *MakeChannel(testing::SharedServer());
   EXPECT_EQ(Connect(*channel, absl::Now() - absl::Seconds(1)).code(),
             absl::StatusCode::kDeadlineExceeded);
 }

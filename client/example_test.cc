@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "client/planb.h"
-#include "client/testing/fake_server.h"
+#include "client/testing/real_server_fixture.h"
 #include "lpm/address.h"
 
 namespace planb::client {
@@ -21,12 +21,9 @@ namespace {
 
 class Example : public ::testing::Test {
  protected:
-  testing::FakeServer server_{
-      {.routes = {{Prefix::Parse("2001:db8::/32").value(), 1},
-                  {Prefix::Parse("2001:db8:1::/48").value(), 2},
-                  {Prefix::Parse("2001:db8:2:3:4::/80").value(), 3}}}};
-  // For example "unix:///run/planb/planb.sock".
-  const std::string target_ = server_.target();
+  // For example "unix:///run/planb/planb.sock". The routes are, among others:
+  // 2001:db8:1::/48 -> 2, 2001:db8:3::/48 -> 4, 2001:db8:3::8000:0/112 -> 777.
+  const std::string target_ = testing::SharedServer();
 };
 
 // batch_lookup.h: many addresses, as they lie in packets, from one thread.
@@ -61,7 +58,7 @@ TEST_F(Example, LookUpUpperHalves) {
   BatchLookup lookup(*ChannelsTo(target_), {});
   const std::vector<Address> addresses = {
       Address::Parse("2001:db8:1::5").value(),
-      Address::Parse("2001:db8:2:3:4::1").value()};
+      Address::Parse("2001:db8:3::8000:1").value()};
   std::string upper;
   for (const Address& address : addresses) {
     upper += address.ToPacked().substr(0, 8);
@@ -79,7 +76,7 @@ TEST_F(Example, LookUpUpperHalves) {
     ASSERT_TRUE(lookup.Receive(result).value());
     next_hops[i] = result.next_hops[0];
   }
-  EXPECT_EQ(next_hops, (std::vector<NextHopId>{2, 3}));
+  EXPECT_EQ(next_hops, (std::vector<NextHopId>{2, 777}));
 }
 
 // coalescing_lookup.h: one address at a time, from any number of threads.
@@ -88,10 +85,10 @@ TEST_F(Example, LookUpOneByOne) {
       MakeCoalescingLookup(*ChannelsTo(target_), {});
 
   std::future<absl::StatusOr<CallAnswer>> future =
-      lookup->Lookup(Address::Parse("2001:db8:2::1").value());
+      lookup->Lookup(Address::Parse("2001:db8:3::1").value());
   const absl::StatusOr<CallAnswer> answer = future.get();
   ASSERT_TRUE(answer.ok()) << answer.status();
-  EXPECT_EQ(answer->next_hop, 1U);
+  EXPECT_EQ(answer->next_hop, 4U);
 
   std::promise<NextHopId> told;  // a callback must be quick
   lookup->Lookup(Address::Parse("2001:db8:1::1").value(),
@@ -127,7 +124,7 @@ TEST_F(Example, OneStream) {
   const auto channel = MakeChannel(target_);
   ASSERT_TRUE(channel.ok()) << channel.status();
   BatchLookup stream(*channel, {.max_in_flight = 4});
-  ASSERT_TRUE(stream.Send({.addresses_v4 = {"\x0a\0\0\1", 4}}).ok());
+  ASSERT_TRUE(stream.Send({.addresses_v4 = {"\x0b\0\0\1", 4}}).ok());
   BatchResult result;
   ASSERT_TRUE(stream.Receive(result).value());
   EXPECT_EQ(result.next_hops, std::vector<NextHopId>{kNoRoute});

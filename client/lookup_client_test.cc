@@ -12,18 +12,23 @@
 #include "client/call.h"
 #include "client/channel.h"
 #include "client/table_client.h"
-#include "client/testing/fake_server.h"
+#include "client/testing/real_server_fixture.h"
+#include "lpm/table/group_table.h"
 
 namespace planb::client {
 
 namespace {
 
-class LookupClientTest : public ::testing::Test {
+class LookupClientTest : public testing::RealServerFixture {
  protected:
-  testing::FakeServer server_{{.routes = {{*Prefix::Parse("2001:db8::/32"), 5},
-                                          {*Prefix::Parse("10.0.0.0/8"), 6}},
-                               .max_lookup_addresses = 3}};
-  LookupClient client_{server_.Channel()};
+  void SetUp() override {
+    Start("none",
+          testing::RoutesFile({{*Prefix::Parse("2001:db8::/32"), 5},
+                               {*Prefix::Parse("10.0.0.0/8"), 6}}),
+          {"--max_lookup_addresses=3", "--max_generation_wait=0s"});
+  }
+
+  LookupClient client_{Channel()};
   const Address v6_ = *Address::Parse("2001:db8::1");
   const Address v4_ = *Address::Parse("10.1.2.3");
   const Address stray_ = *Address::Parse("9.9.9.9");
@@ -46,7 +51,7 @@ TEST_F(LookupClientTest, ExtrasWhenAskedFor) {
   v1::NextHop* next_hop = update.add_next_hops();
   next_hop->set_id(6);
   next_hop->set_label("core");
-  ASSERT_TRUE(TableClient(server_.Channel()).UpdateRoutes(update).ok());
+  ASSERT_TRUE(TableClient(Channel()).UpdateRoutes(update).ok());
 
   const auto answers = client_.Lookup(
       {v4_, stray_, v6_}, {.want_prefix = true, .want_next_hop = true});
@@ -60,19 +65,23 @@ TEST_F(LookupClientTest, ExtrasWhenAskedFor) {
 }
 
 TEST_F(LookupClientTest, FlowsTakeMembersOfGroups) {
-  testing::FakeServer server{
-      {.routes = {{*Prefix::Parse("10.0.0.0/8"), testing::kFirstGroup},
-                  {*Prefix::Parse("2001:db8::/32"), 5}}}};
-  const LookupClient client(server.Channel());
+  const NextHopGroup group = {
+      .id = 99, .members = {{1, 1}, {2, 1}, {3, 5}, {4, 1}}, .label = ""};
+  v1::UpdateRoutesRequest update;
+  *update.add_groups() = ToProto(group);
+  *update.add_updates() = ToUpdate({*Prefix::Parse("10.0.0.0/8"), 99});
+  ASSERT_TRUE(TableClient(Channel()).UpdateRoutes(update).ok());
+  const auto groups = GroupTable::Make({group}, nullptr);
+  ASSERT_NE(groups->Choose(99, 2), groups->Choose(99, 0xffffffff));
   const auto answers =
-      client.Lookup({v6_, v4_, v4_}, {.flow_hashes = {1, 2, 0xffffffff}});
+      client_.Lookup({v6_, v4_, v4_}, {.flow_hashes = {1, 2, 0xffffffff}});
   ASSERT_TRUE(answers.ok()) << answers.status();
   EXPECT_EQ(answers->answers[0].next_hop, 5U);
   EXPECT_EQ(answers->answers[0].member, kNoRoute);
-  EXPECT_EQ(answers->answers[1].next_hop, testing::kFirstGroup);
-  EXPECT_EQ(answers->answers[1].member, 3U);
-  EXPECT_EQ(answers->answers[2].member, 0xffffffff % 100 + 1);
-  EXPECT_EQ(client.Lookup({v4_})->answers[0].member, kNoRoute);
+  EXPECT_EQ(answers->answers[1].next_hop, 99U);
+  EXPECT_EQ(answers->answers[1].member, groups->Choose(99, 2));
+  EXPECT_EQ(answers->answers[2].member, groups->Choose(99, 0xffffffff));
+  EXPECT_EQ(client_.Lookup({v4_})->answers[0].member, kNoRoute);
 }
 
 TEST_F(LookupClientTest, ErrorsComeWithReasons) {
@@ -84,7 +93,7 @@ TEST_F(LookupClientTest, ErrorsComeWithReasons) {
         std::pair(client_.Lookup({v4_}, {.min_generation = 2}).status(),
                   "GENERATION_NOT_VISIBLE"),
         std::pair(client_.Lookup({v4_, v4_, v4_, v4_}).status(),
-                  "TOO_MANY_ADDRESSES")}) {
+                  "BATCH_TOO_LARGE")}) {
     EXPECT_EQ(ErrorReason(status), reason) << status;
   }
 }

@@ -112,7 +112,6 @@ TEST_F(NextHopDirectoryTest, ReachesGenerationsThatChangeRoutesAlone) {
 
 TEST_F(NextHopDirectoryTest, KeepsItsAnswersWhileTheServerIsAway) {
   const std::string store = TempPath("directory.db");
-  server_.reset();
   Start(store);
   Label(1, "one");
   const auto directory = Follow();

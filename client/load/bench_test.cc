@@ -14,7 +14,8 @@
 
 #include "absl/time/clock.h"
 #include "client/call.h"
-#include "client/testing/fake_server.h"
+#include "client/testing/misbehaving_proxy.h"
+#include "client/testing/real_server_fixture.h"
 
 namespace planb::client {
 
@@ -65,24 +66,24 @@ TEST(RunOn, PinsTheThreadAndItsChildren) {
 
 class BenchTest : public ::testing::Test {
  protected:
-  const std::vector<Route> routes_ = {{*Prefix::Parse("2001:db8::/32"), 5}};
-  testing::FakeServer server_{{.routes = routes_}};
+  testing::MisbehavingProxy proxy_{testing::SharedServer()};
   const Trace trace_{
       Family::kIpv6,
       {*Address::Parse("2001:db8::1"), *Address::Parse("2001:db9::1"),
        *Address::Parse("2001:db8::2")},
       3};
-  BenchOptions options_ = {.duration = absl::Milliseconds(500),
-                           .expected = trace_.Expect(ReferenceTable(routes_))};
+  BenchOptions options_ = {
+      .duration = absl::Milliseconds(500),
+      .expected = trace_.Expect(ReferenceTable(testing::ManyRoutes()))};
 };
 
 TEST_F(BenchTest, CountsWhatHappened) {
   const auto result =
-      RunBench({server_.Channel(), server_.Channel()}, trace_, options_);
+      RunBench({proxy_.Channel(), proxy_.Channel()}, trace_, options_);
   ASSERT_TRUE(result.ok()) << result.status();
   const BenchCounts& counts = result->counts;
   EXPECT_GE(counts.offered, 2U);
-  EXPECT_EQ(counts.offered, server_.batches_read());
+  EXPECT_EQ(counts.offered, proxy_.requests());
   EXPECT_EQ(counts.latency.count(), counts.offered);
   EXPECT_EQ(counts.unanswered, 0U);
   // The last answers of each stream may come after the window.
@@ -104,8 +105,8 @@ TEST_F(BenchTest, OpenLoopOffersItsRate) {
     for (ArrivalKind kind : {ArrivalKind::kEven, ArrivalKind::kPoisson}) {
       options_.spin = spin;
       options_.arrivals = kind;
-      const uint64_t before = server_.batches_read();
-      const auto channel = server_.Channel();
+      const uint64_t before = proxy_.requests();
+      const auto channel = proxy_.Channel();
       const auto result = RunBench({channel, channel}, trace_, options_);
       ASSERT_TRUE(result.ok()) << result.status();
       const BenchCounts& counts = result->counts;
@@ -114,7 +115,7 @@ TEST_F(BenchTest, OpenLoopOffersItsRate) {
       } else {
         EXPECT_NEAR(static_cast<double>(counts.offered), 100, 50);
       }
-      EXPECT_EQ(counts.offered, server_.batches_read() - before);
+      EXPECT_EQ(counts.offered, proxy_.requests() - before);
       EXPECT_EQ(counts.latency.count(), counts.offered);
       EXPECT_EQ(counts.send_delay.count(), counts.offered);
       EXPECT_EQ(counts.unanswered, 0U);
@@ -130,17 +131,17 @@ TEST_F(BenchTest, StallsShow) {
   options_.drain = absl::Minutes(1);
   for (bool spin : {false, true}) {
     options_.spin = spin;
-    server_.Hold();
-    const uint64_t streams = server_.streams_opened();
+    proxy_.Hold();
+    const uint64_t streams = proxy_.calls();
     std::thread releaser([&] {
       // The stall begins with the load, whenever that starts.
-      while (server_.streams_opened() == streams) {
+      while (proxy_.calls() == streams) {
         absl::SleepFor(absl::Milliseconds(1));
       }
       absl::SleepFor(absl::Milliseconds(300));
-      server_.Release();
+      proxy_.Release();
     });
-    const auto result = RunBench({server_.Channel()}, trace_, options_);
+    const auto result = RunBench({proxy_.Channel()}, trace_, options_);
     releaser.join();
     ASSERT_TRUE(result.ok()) << result.status();
     const BenchCounts& counts = result->counts;
@@ -162,23 +163,23 @@ TEST_F(BenchTest, EndsOnTimeWhatIsNotDrained) {
       options_.rate = rate;
       options_.spin = spin;
       stop = false;
-      const uint64_t before = server_.batches_read();
+      const uint64_t before = proxy_.requests();
       absl::Time held;
       std::thread holder([&] {
         // Some are answered, however long that takes: no more than `depth` wait
         // for their answers.
-        while (server_.batches_read() < before + 3 * options_.depth) {
+        while (proxy_.requests() < before + 3 * options_.depth) {
           absl::SleepFor(absl::Milliseconds(1));
         }
-        server_.Hold();
+        proxy_.Hold();
         absl::SleepFor(absl::Milliseconds(250));
         held = absl::Now();
         stop = true;
       });
-      const auto result = RunBench({server_.Channel()}, trace_, options_);
+      const auto result = RunBench({proxy_.Channel()}, trace_, options_);
       holder.join();
       EXPECT_LT(absl::Now() - held, absl::Seconds(30));
-      server_.Release();
+      proxy_.Release();
       ASSERT_TRUE(result.ok()) << result.status();
       const BenchCounts& counts = result->counts;
       EXPECT_GT(counts.batches, 0U);
@@ -194,9 +195,9 @@ TEST_F(BenchTest, EndsOnTimeWhatIsNotDrained) {
 }
 
 TEST_F(BenchTest, NoAnswerAtAllIsAnError) {
-  server_.Hold();
+  proxy_.Hold();
   options_.duration = options_.drain = absl::Milliseconds(100);
-  EXPECT_EQ(RunBench({server_.Channel()}, trace_, options_).status().code(),
+  EXPECT_EQ(RunBench({proxy_.Channel()}, trace_, options_).status().code(),
             absl::StatusCode::kDeadlineExceeded);
 }
 
@@ -210,7 +211,7 @@ TEST_F(BenchTest, CanBeStoppedBeforeItsTime) {
       absl::SleepFor(absl::Milliseconds(200));
       stop = true;
     });
-    const auto result = RunBench({server_.Channel()}, trace_, options_);
+    const auto result = RunBench({proxy_.Channel()}, trace_, options_);
     stopper.join();
     ASSERT_TRUE(result.ok()) << result.status();
     EXPECT_LT(result->elapsed, absl::Minutes(10));
@@ -224,18 +225,18 @@ TEST_F(BenchTest, FailuresEndIt) {
     options_.rate = rate;
     options_.table = "none";
     EXPECT_EQ(
-        ErrorReason(RunBench({server_.Channel()}, trace_, options_).status()),
+        ErrorReason(RunBench({proxy_.Channel()}, trace_, options_).status()),
         "TABLE_NOT_FOUND");
   }
   options_.table = "";
   options_.cpus = {CPU_SETSIZE - 1};
   options_.duration = absl::Milliseconds(100);
-  EXPECT_EQ(RunBench({server_.Channel()}, trace_, options_).status().code(),
+  EXPECT_EQ(RunBench({proxy_.Channel()}, trace_, options_).status().code(),
             absl::StatusCode::kInvalidArgument);
   options_.cpus = {};
   options_.duration = absl::Hours(1);
-  server_.Die();
-  EXPECT_FALSE(RunBench({server_.Channel()}, trace_, options_).ok());
+  proxy_.Die();
+  EXPECT_FALSE(RunBench({proxy_.Channel()}, trace_, options_).ok());
 }
 
 // The counts for a simulated server and clock, where the results are known

@@ -10,7 +10,8 @@
 
 #include "absl/time/clock.h"
 #include "client/load/update_replayer.h"
-#include "client/testing/fake_server.h"
+#include "client/testing/misbehaving_proxy.h"
+#include "client/testing/real_server_fixture.h"
 #include "lpm/synthetic/reference_table.h"
 
 namespace planb::client {
@@ -18,7 +19,6 @@ namespace planb::client {
 namespace {
 
 using ::testing::ElementsAre;
-using testing::FakeServer;
 using ::testing::IsEmpty;
 using testing::MakeError;
 using testing::ManyRoutes;
@@ -30,7 +30,7 @@ class SoakTest : public ::testing::Test {
     options_.duration = absl::Minutes(5);  // stop_ ends it
     options_.timeout = absl::Minutes(2);
     options_.stop = &stop_;
-    options_.expected = trace_.Expect(ReferenceTable(ManyRoutes().routes));
+    options_.expected = trace_.Expect(ReferenceTable(ManyRoutes()));
   }
 
   static std::vector<Address> Addresses() {
@@ -47,7 +47,7 @@ class SoakTest : public ::testing::Test {
     stop_ = false;
     SoakCounts counts;
     std::thread soak([&] {
-      counts = RunSoak(*ChannelsTo(server_.target()), trace_, options_);
+      counts = RunSoak(*ChannelsTo(proxy_.target()), trace_, options_);
     });
     meanwhile();
     stop_ = true;
@@ -56,13 +56,13 @@ class SoakTest : public ::testing::Test {
   }
 
   void AwaitBatches(uint64_t more) const {
-    const uint64_t enough = server_.batches_read() + more;
-    while (server_.batches_read() < enough) {
+    const uint64_t enough = proxy_.requests() + more;
+    while (proxy_.requests() < enough) {
       absl::SleepFor(absl::Milliseconds(1));
     }
   }
 
-  FakeServer server_{ManyRoutes()};
+  testing::MisbehavingProxy proxy_{testing::SharedServer()};
   const Trace trace_{Family::kIpv6, Addresses(), 8};
   std::atomic<bool> stop_ = false;
   SoakOptions options_;
@@ -77,16 +77,16 @@ TEST_F(SoakTest, AllIsWell) {
   EXPECT_EQ(counts.latency.count(), counts.batches);
   EXPECT_EQ(counts.disconnects, 0U);
   EXPECT_EQ(counts.reconnects, 0U);
-  EXPECT_EQ(server_.streams_opened(), 3U);
+  EXPECT_EQ(proxy_.calls(), 3U);
 }
 
 TEST_F(SoakTest, ARestartFailsNoBatch) {
   constexpr absl::Duration kDown = absl::Milliseconds(300);
   const SoakCounts counts = SoakDuring([&] {
     AwaitBatches(5);
-    server_.Die();
+    proxy_.Die();
     absl::SleepFor(kDown);
-    server_.Restart();
+    proxy_.Restart();
     AwaitBatches(5);
   });
   EXPECT_TRUE(counts.sound());
@@ -106,9 +106,9 @@ TEST_F(SoakTest, WrongAnswersAreCounted) {
 
 TEST_F(SoakTest, NoAnswerInTimeIsAFailure) {
   options_.timeout = absl::Milliseconds(50);
-  server_.Hold();
+  proxy_.Hold();
   const SoakCounts counts = SoakDuring([&] { AwaitBatches(1); });
-  server_.Release();
+  proxy_.Release();
   EXPECT_FALSE(counts.sound());
   EXPECT_EQ(counts.batches, 0U);
   EXPECT_THAT(counts.failures,
@@ -116,20 +116,19 @@ TEST_F(SoakTest, NoAnswerInTimeIsAFailure) {
 }
 
 TEST_F(SoakTest, PermanentErrorsAreFailures) {
-  server_.EndStreams(
-      2, MakeError(grpc::StatusCode::INVALID_ARGUMENT, "MESSAGE_MALFORMED", ""),
-      3);
+  proxy_.EndCalls(
+      2, MakeError(grpc::StatusCode::INVALID_ARGUMENT, "MESSAGE_MALFORMED"), 3);
   const SoakCounts counts = SoakDuring([&] { AwaitBatches(3 * 3 + 10); });
   EXPECT_THAT(counts.failures, ElementsAre(Pair("INVALID_ARGUMENT", 3)));
   EXPECT_EQ(counts.mismatches, 0U);
-  EXPECT_EQ(server_.streams_opened(), 4U) << "a new handle each time";
+  EXPECT_EQ(proxy_.calls(), 4U) << "a new handle each time";
 }
 
 TEST_F(SoakTest, KeepsItsPaceAndItsTime) {
   options_.period = absl::Milliseconds(100);
   options_.duration = absl::Seconds(1);
   const SoakCounts counts =
-      RunSoak(*ChannelsTo(server_.target()), trace_, options_);
+      RunSoak(*ChannelsTo(proxy_.target()), trace_, options_);
   EXPECT_TRUE(counts.sound());
   EXPECT_GE(counts.batches, 1U);
   EXPECT_LE(counts.batches, 10U);
@@ -143,13 +142,13 @@ TraceChange Change(absl::Duration at, uint32_t i, NextHopId next_hop) {
           .route = {*Prefix::Create(Address::V4(i << 8), 24), next_hop}};
 }
 
-class UpdateReplayerTest : public ::testing::Test {
+class UpdateReplayerTest : public testing::RealServerFixture {
  protected:
-  testing::FakeServer server_{};
+  testing::MisbehavingProxy proxy_{target_};
 };
 
 TEST_F(UpdateReplayerTest, WithoutGaps) {
-  UpdateReplayer replayer(server_.Channel(), {.speed = 0, .batch = 10});
+  UpdateReplayer replayer(proxy_.Channel(), {.speed = 0, .batch = 10});
   NextHop next_hop;
   next_hop.id = 7;
   ASSERT_TRUE(replayer.OnNextHop(next_hop).ok());
@@ -168,13 +167,13 @@ TEST_F(UpdateReplayerTest, WithoutGaps) {
   EXPECT_LT(report->took, absl::Minutes(1));
   EXPECT_EQ(report->generation, 3U);
   EXPECT_EQ(report->answer_lag.count(), 3U);
-  EXPECT_EQ(server_.table().routes().size(), 25U);
-  EXPECT_EQ(server_.table().next_hops().size(), 1U);
+  EXPECT_EQ(ServedRoutes().size(), 25U);
+  EXPECT_EQ(TableClient(Channel()).ListNextHops("")->next_hops.size(), 1U);
 }
 
 TEST_F(UpdateReplayerTest, KeepsTheGapsInProportion) {
   const absl::Time start = absl::Now();
-  UpdateReplayer replayer(server_.Channel(), {.speed = 100});
+  UpdateReplayer replayer(proxy_.Channel(), {.speed = 100});
   ASSERT_TRUE(replayer.OnChanges({Change(absl::Seconds(0), 1, 7)}).ok());
   ASSERT_TRUE(replayer.OnChanges({Change(absl::Seconds(10), 2, 7)}).ok());
   EXPECT_GE(absl::Now() - start, absl::Milliseconds(100));
@@ -191,7 +190,7 @@ TEST_F(UpdateReplayerTest, KeepsTheGapsInProportion) {
 }
 
 TEST_F(UpdateReplayerTest, AppliesEveryChangeOfAPrefix) {
-  UpdateReplayer replayer(server_.Channel(), {.speed = 0});
+  UpdateReplayer replayer(proxy_.Channel(), {.speed = 0});
   for (NextHopId next_hop : {1U, 2U, kNoRoute, 3U}) {
     ASSERT_TRUE(
         replayer.OnChanges({Change(absl::ZeroDuration(), 1, next_hop)}).ok());
@@ -201,12 +200,13 @@ TEST_F(UpdateReplayerTest, AppliesEveryChangeOfAPrefix) {
   ASSERT_TRUE(report.ok()) << report.status();
   EXPECT_EQ(report->batches, 4U);
   EXPECT_EQ(report->generation, 4U);
-  EXPECT_EQ(server_.table().routes().size(), 2U);
+  EXPECT_EQ(ServedRoutes().size(), 2U);
 }
 
 TEST_F(UpdateReplayerTest, EndsWithTheStream) {
-  server_.EndStreams(0, grpc::Status(grpc::StatusCode::UNAVAILABLE, "away"));
-  UpdateReplayer replayer(server_.Channel(), {.speed = 0});
+  proxy_.EndCalls(1, grpc::Status(grpc::StatusCode::UNAVAILABLE, "away"), 1,
+                  "StreamUpdates");
+  UpdateReplayer replayer(proxy_.Channel(), {.speed = 0});
   ASSERT_TRUE(replayer.OnChanges({Change(absl::ZeroDuration(), 1, 9)}).ok());
   EXPECT_TRUE(absl::IsUnavailable(replayer.Finish().status()));
 }

@@ -103,9 +103,9 @@ class ServerProcess {
 
   // False if it does not serve within a minute.
   bool AwaitServing() const {
-    for (int i = 0; i < 3000; ++i) {
+    for (int i = 0; i < 12'000; ++i) {
       if (Log().find(" serving\n") != std::string::npos) return true;
-      absl::SleepFor(absl::Milliseconds(20));
+      absl::SleepFor(absl::Milliseconds(5));
     }
     return false;
   }

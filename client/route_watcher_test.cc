@@ -14,7 +14,8 @@
 #include "absl/time/clock.h"
 #include "client/call.h"
 #include "client/table_client.h"
-#include "client/testing/fake_server.h"
+#include "client/testing/misbehaving_proxy.h"
+#include "client/testing/real_server_fixture.h"
 
 namespace planb::client {
 namespace {
@@ -44,7 +45,7 @@ struct Replica {
   }
 };
 
-class RouteWatcherTest : public ::testing::Test {
+class RouteWatcherTest : public testing::RealServerFixture {
  protected:
   // One generation: announces three routes, withdraws one of those before.
   void Change(uint32_t i) {
@@ -72,32 +73,43 @@ class RouteWatcherTest : public ::testing::Test {
   static constexpr BackoffOptions kQuick = {.initial = absl::Milliseconds(1),
                                             .max = absl::Milliseconds(5)};
 
-  testing::FakeServer server_{};
-  TableClient client_{server_.Channel()};
+  testing::MisbehavingProxy proxy_{target_};
+  TableClient client_{Channel()};
 };
 
 TEST_F(RouteWatcherTest, ReturnsWholeGenerationsOnly) {
   for (uint32_t i = 0; i < 10; ++i) Change(i);
-  // Each stream delivers seven parts, of at most two generations.
-  server_.EndStreams(7, grpc::Status(grpc::StatusCode::UNAVAILABLE, "away"));
-  RouteWatcher watcher(server_.Channel(), {.backoff = kQuick});
+  // Each stream delivers a bookmark, two generations and a part of the third.
+  proxy_.EditReplies<v1::WatchRoutesResponse>(
+      [](uint64_t, uint64_t number, v1::WatchRoutesResponse& reply) {
+        if (number == 3 && reply.updates_size() > 0) {
+          reply.mutable_updates()->RemoveLast();
+          reply.clear_generation_complete();
+          reply.clear_digest();
+        }
+        return 1;
+      },
+      "WatchRoutes");
+  proxy_.EndCalls(4, grpc::Status(grpc::StatusCode::UNAVAILABLE, "away"),
+                  UINT64_MAX, "WatchRoutes");
+  RouteWatcher watcher(proxy_.Channel(), {.backoff = kQuick});
   Replica replica;
   Follow(watcher, 10, replica);
-  EXPECT_EQ(replica.routes, server_.table().routes());
-  EXPECT_GE(watcher.reconnects(), 5U);
+  EXPECT_EQ(replica.routes, ServedRoutes());
+  EXPECT_GE(watcher.reconnects(), 4U);
 }
 
 TEST_F(RouteWatcherTest, SurvivesRestartsOfTheServer) {
-  testing::FakeServer server({.routes = {{MakePrefix(0), 1}}});
-  RouteWatcher watcher(server.Channel(),
+  Start("none", testing::RoutesFile({{MakePrefix(0), 1}}));
+  RouteWatcher watcher(Channel(),
                        {.start_generation = 1,
-                        .start_digest = server.table().digest(),
+                        .start_digest = client_.GetTable("")->digest(),
                         .backoff = kQuick});
   ASSERT_TRUE(watcher.Next()->bookmark);
-  server.Die();
-  std::thread reviver([&] {
-    absl::SleepFor(absl::Milliseconds(100));
-    server.Restart();  // with the same first generation
+  Kill();
+  std::thread reviver([this] {
+    // With the same first generation.
+    Start("none", testing::RoutesFile({{MakePrefix(0), 1}}));
   });
   const auto again = watcher.Next();
   reviver.join();
@@ -105,7 +117,7 @@ TEST_F(RouteWatcherTest, SurvivesRestartsOfTheServer) {
   EXPECT_TRUE(again->bookmark);
   v1::UpdateRoutesRequest request;
   *request.add_updates() = ToUpdate({MakePrefix(0), kNoRoute});
-  ASSERT_TRUE(TableClient(server.Channel()).UpdateRoutes(request).ok());
+  ASSERT_TRUE(client_.UpdateRoutes(request).ok());
   const auto changes = watcher.Next();
   ASSERT_TRUE(changes.ok()) << changes.status();
   EXPECT_EQ(changes->generation, 2U);
@@ -115,45 +127,46 @@ TEST_F(RouteWatcherTest, SurvivesRestartsOfTheServer) {
 }
 
 TEST_F(RouteWatcherTest, ALostHistoryIsOutOfRange) {
+  Start("none", "", {"--history_bytes=1"});
   for (uint32_t i = 0; i < 3; ++i) Change(i);
-  server_.ForgetHistory();
-  RouteWatcher late(server_.Channel(), {.start_generation = 2});
-  EXPECT_EQ(ErrorReason(late.Next().status()), "HISTORY_COMPACTED");
-  RouteWatcher early(server_.Channel(), {.start_generation = 9});
-  EXPECT_TRUE(absl::IsOutOfRange(early.Next().status()));
-  RouteWatcher other(server_.Channel(),
-                     {.start_generation = 3, .start_digest = "nonsense"});
-  EXPECT_EQ(ErrorReason(other.Next().status()), "HISTORY_DIVERGED");
-  RouteWatcher right(
-      server_.Channel(),
-      {.start_generation = 3, .start_digest = server_.table().digest()});
-  EXPECT_TRUE(right.Next().ok());
+  const auto watch = [this](uint64_t generation, const std::string& digest) {
+    return RouteWatcher(Channel(), {.start_generation = generation,
+                                    .start_digest = digest,
+                                    .resync = false})
+        .Next()
+        .status();
+  };
+  EXPECT_EQ(ErrorReason(watch(1, "")), "HISTORY_COMPACTED");
+  EXPECT_TRUE(absl::IsOutOfRange(watch(9, "")));
+  EXPECT_EQ(ErrorReason(watch(3, "nonsense")), "HISTORY_DIVERGED");
+  EXPECT_TRUE(watch(3, client_.GetTable("")->digest()).ok());
 }
 
 TEST_F(RouteWatcherTest, OtherErrorsEndIt) {
-  RouteWatcher lost(server_.Channel(), {.table = "none"});
+  RouteWatcher lost(Channel(), {.table = "none"});
   EXPECT_EQ(ErrorReason(lost.Next().status()), "TABLE_NOT_FOUND");
   Change(0);
-  server_.EndStreams(0, MakeError(grpc::StatusCode::RESOURCE_EXHAUSTED,
-                                  "WATCHER_TOO_SLOW", "too slow"));
-  RouteWatcher slow(server_.Channel(), {});
+  proxy_.EndCalls(
+      1, MakeError(grpc::StatusCode::RESOURCE_EXHAUSTED, "WATCHER_TOO_SLOW"), 1,
+      "WatchRoutes");
+  RouteWatcher slow(proxy_.Channel(), {});
   EXPECT_TRUE(slow.Next()->bookmark);
   EXPECT_EQ(ErrorReason(slow.Next().status()), "WATCHER_TOO_SLOW");
 }
 
 TEST_F(RouteWatcherTest, GivesUpInTheEnd) {
   RouteWatcher watcher(
-      server_.Channel(),
+      proxy_.Channel(),
       {.backoff = kQuick, .give_up_after = absl::Milliseconds(100)});
   ASSERT_TRUE(watcher.Next().ok());
-  server_.Die();
+  proxy_.Die();
   EXPECT_TRUE(absl::IsUnavailable(watcher.Next().status()));
 }
 
 TEST_F(RouteWatcherTest, CancelEndsAWait) {
   for (const bool connected : {true, false}) {
-    if (!connected) server_.Die();
-    RouteWatcher watcher(server_.Channel(), {});
+    if (!connected) proxy_.Die();
+    RouteWatcher watcher(proxy_.Channel(), {});
     if (connected) {
       ASSERT_TRUE(watcher.Next().ok());
     }

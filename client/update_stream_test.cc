@@ -11,7 +11,8 @@
 
 #include "absl/time/clock.h"
 #include "client/call.h"
-#include "client/testing/fake_server.h"
+#include "client/testing/misbehaving_proxy.h"
+#include "client/testing/real_server_fixture.h"
 
 namespace planb::client {
 namespace {
@@ -34,8 +35,10 @@ bool Eventually(Condition condition) {
   return condition();
 }
 
-class UpdateStreamTest : public ::testing::Test {
+class UpdateStreamTest : public testing::RealServerFixture {
  protected:
+  void SetUp() override { Start("none", "", {"--update_credits=10"}); }
+
   UpdateStream::OnReply Note() {
     return [this](const UpdateReply& reply) {
       replies_.push_back(reply);
@@ -43,14 +46,17 @@ class UpdateStreamTest : public ::testing::Test {
     };
   }
 
-  testing::FakeServer server_{{.update_credits = 10}};
+  // Batches wait, and the message before them goes on.
+  void Hold() { proxy_.Hold("StreamUpdates", 1); }
+
+  testing::MisbehavingProxy proxy_{target_};
   // Of the receiving thread until the stream is finished.
   std::vector<UpdateReply> replies_;
   std::atomic<size_t> answered_ = 0;
 };
 
 TEST_F(UpdateStreamTest, AnswersEveryBatchInOrder) {
-  UpdateStream stream(server_.Channel(), {}, Note());
+  UpdateStream stream(proxy_.Channel(), {}, Note());
   for (uint64_t i = 0; i < 100; ++i) {  // far more than the credits
     const auto id = stream.Send(Announce(static_cast<uint32_t>(3 * i), 3));
     ASSERT_TRUE(id.ok()) << id.status();
@@ -64,13 +70,13 @@ TEST_F(UpdateStreamTest, AnswersEveryBatchInOrder) {
     EXPECT_EQ(replies_[i].response.generation(), i + 1);
     EXPECT_EQ(replies_[i].response.added(), 3U);
   }
-  EXPECT_EQ(server_.table().routes().size(), 300U);
-  EXPECT_EQ(server_.streams_opened(), 1U);
+  EXPECT_EQ(ServedRoutes().size(), 300U);
+  EXPECT_EQ(proxy_.calls("StreamUpdates"), 1U);
 }
 
 TEST_F(UpdateStreamTest, ManyAreInFlightButNoMoreThanTheCreditsAllow) {
-  server_.Hold();
-  UpdateStream stream(server_.Channel(), {}, Note());
+  Hold();
+  UpdateStream stream(proxy_.Channel(), {}, Note());
   ASSERT_TRUE(stream.Send(Announce(0, 4)).ok());
   ASSERT_TRUE(stream.Send(Announce(4, 4)).ok());  // 10 credits are used
   EXPECT_EQ(stream.in_flight(), 2U);
@@ -78,20 +84,20 @@ TEST_F(UpdateStreamTest, ManyAreInFlightButNoMoreThanTheCreditsAllow) {
       stream.Send(Announce(8, 1), absl::Now() + absl::Milliseconds(50));
   EXPECT_EQ(third.status().code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_EQ(answered_, 0U);
-  server_.Release();
+  proxy_.Release();
   const auto again = stream.Send(Announce(8, 1));
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_EQ(*again, 3U);  // the refused one took no id
   ASSERT_TRUE(stream.Finish().ok());
   EXPECT_EQ(replies_.size(), 3U);
-  EXPECT_EQ(server_.table().routes().size(), 9U);
+  EXPECT_EQ(ServedRoutes().size(), 9U);
 }
 
 // So that the server remembers the ids of all that may have to be repeated.
 TEST_F(UpdateStreamTest, FewerBatchesWithARequestIdAreInFlight) {
-  testing::FakeServer server({.update_credits = 600});
-  server.Hold();
-  UpdateStream stream(server.Channel(), {}, Note());
+  Start("none", "", {"--update_credits=600"});
+  Hold();
+  UpdateStream stream(proxy_.Channel(), {}, Note());
   const auto named = [](int i, int count) {
     v1::StreamUpdatesRequest batch = Announce(i, count);
     batch.set_request_id(absl::StrCat(i));
@@ -103,7 +109,7 @@ TEST_F(UpdateStreamTest, FewerBatchesWithARequestIdAreInFlight) {
                 .code(),
             absl::StatusCode::kDeadlineExceeded);
   ASSERT_TRUE(stream.Send(Announce(2, 1)).ok());
-  server.Release();
+  proxy_.Release();
   // Alone on the way, a batch may take all credits for its changes.
   for (int i = 3; i < 20; ++i) {
     const auto sent = stream.Send(named(i, i % 2 == 0 ? 599 : 1));
@@ -114,7 +120,7 @@ TEST_F(UpdateStreamTest, FewerBatchesWithARequestIdAreInFlight) {
 }
 
 TEST_F(UpdateStreamTest, ABatchAboveTheWindowIsRefusedHere) {
-  UpdateStream stream(server_.Channel(), {}, Note());
+  UpdateStream stream(proxy_.Channel(), {}, Note());
   ASSERT_TRUE(stream.Send(Announce(0, 9)).ok());
   EXPECT_EQ(stream.Send(Announce(0, 10)).status().code(),
             absl::StatusCode::kInvalidArgument);
@@ -123,7 +129,7 @@ TEST_F(UpdateStreamTest, ABatchAboveTheWindowIsRefusedHere) {
 }
 
 TEST_F(UpdateStreamTest, ARefusedBatchDoesNotEndTheStream) {
-  UpdateStream stream(server_.Channel(), {}, Note());
+  UpdateStream stream(proxy_.Channel(), {}, Note());
   v1::StreamUpdatesRequest conditional = Announce(0, 1);
   conditional.set_expected_generation(9);
   ASSERT_TRUE(stream.Send(conditional).ok());
@@ -131,27 +137,27 @@ TEST_F(UpdateStreamTest, ARefusedBatchDoesNotEndTheStream) {
   ASSERT_TRUE(stream.Finish().ok());
   ASSERT_EQ(replies_.size(), 2U);
   EXPECT_EQ(replies_[0].status.code(), absl::StatusCode::kAborted);
-  EXPECT_EQ(ErrorReason(replies_[0].status), "FAKE_REFUSAL");
+  EXPECT_EQ(ErrorReason(replies_[0].status), "GENERATION_MISMATCH");
   EXPECT_TRUE(replies_[1].status.ok());
-  EXPECT_EQ(server_.table().routes().size(), 1U);
+  EXPECT_EQ(ServedRoutes().size(), 1U);
 }
 
 TEST_F(UpdateStreamTest, OptionsGoWithTheFirstMessage) {
-  UpdateStream volatile_store(server_.Channel(), {.ack = v1::ACK_PERSISTED},
+  UpdateStream volatile_store(proxy_.Channel(), {.ack = v1::ACK_PERSISTED},
                               Note());
-  ASSERT_TRUE(volatile_store.Send(Announce(0, 1)).ok());
-  ASSERT_TRUE(volatile_store.Finish().ok());
-  EXPECT_EQ(replies_.at(0).status.code(),
-            absl::StatusCode::kFailedPrecondition);
-  UpdateStream lost(server_.Channel(), {.table = "none"}, Note());
+  EXPECT_EQ(ErrorReason(volatile_store.Send(Announce(0, 1)).status()),
+            "STORE_VOLATILE");
+  UpdateStream lost(proxy_.Channel(), {.table = "none"}, Note());
   EXPECT_EQ(ErrorReason(lost.Send(Announce(0, 1)).status()), "TABLE_NOT_FOUND");
   EXPECT_EQ(ErrorReason(lost.Finish()), "TABLE_NOT_FOUND");
-  EXPECT_EQ(replies_.size(), 1U);
+  EXPECT_TRUE(replies_.empty());
 }
 
 TEST_F(UpdateStreamTest, UnansweredBatchesGetTheEndOfTheStream) {
-  server_.EndStreams(1, grpc::Status(grpc::StatusCode::UNAVAILABLE, "away"));
-  UpdateStream stream(server_.Channel(), {}, Note());
+  // Of the server's messages, the first comes before the answers.
+  proxy_.EndCalls(2, grpc::Status(grpc::StatusCode::UNAVAILABLE, "away"), 1,
+                  "StreamUpdates");
+  UpdateStream stream(proxy_.Channel(), {}, Note());
   ASSERT_TRUE(stream.Send(Announce(0, 1)).ok());
   ASSERT_TRUE(Eventually([&] { return answered_ == 1; }));
   ASSERT_TRUE(stream.Send(Announce(1, 1)).ok());
@@ -164,8 +170,13 @@ TEST_F(UpdateStreamTest, UnansweredBatchesGetTheEndOfTheStream) {
 }
 
 TEST_F(UpdateStreamTest, AReplyOutOfOrderEndsIt) {
-  server_.SpoilReplies(testing::Spoil::kWrongId);
-  UpdateStream stream(server_.Channel(), {}, Note());
+  proxy_.EditReplies<v1::StreamUpdatesResponse>(
+      [](uint64_t, uint64_t, v1::StreamUpdatesResponse& reply) {
+        if (reply.batch_id() > 0) reply.set_batch_id(reply.batch_id() + 1);
+        return 1;
+      },
+      "StreamUpdates");
+  UpdateStream stream(proxy_.Channel(), {}, Note());
   ASSERT_TRUE(stream.Send(Announce(0, 1)).ok());
   EXPECT_EQ(stream.Finish().code(), absl::StatusCode::kInternal);
   ASSERT_EQ(replies_.size(), 1U);
@@ -173,17 +184,17 @@ TEST_F(UpdateStreamTest, AReplyOutOfOrderEndsIt) {
 }
 
 TEST_F(UpdateStreamTest, AnEmptyStreamStillReachesTheServer) {
-  EXPECT_TRUE(UpdateStream(server_.Channel(), {}, Note()).Finish().ok());
+  EXPECT_TRUE(UpdateStream(proxy_.Channel(), {}, Note()).Finish().ok());
   EXPECT_EQ(
       ErrorReason(
-          UpdateStream(server_.Channel(), {.table = "none"}, Note()).Finish()),
+          UpdateStream(proxy_.Channel(), {.table = "none"}, Note()).Finish()),
       "TABLE_NOT_FOUND");
-  EXPECT_EQ(server_.streams_opened(), 2U);
+  EXPECT_EQ(proxy_.calls("StreamUpdates"), 2U);
 }
 
 TEST_F(UpdateStreamTest, FinishGivesUp) {
-  server_.Hold();
-  UpdateStream stream(server_.Channel(), {}, Note());
+  Hold();
+  UpdateStream stream(proxy_.Channel(), {}, Note());
   ASSERT_TRUE(stream.Send(Announce(0, 1)).ok());
   EXPECT_EQ(stream.Finish(absl::Now() + absl::Milliseconds(50)).code(),
             absl::StatusCode::kDeadlineExceeded);
@@ -192,13 +203,13 @@ TEST_F(UpdateStreamTest, FinishGivesUp) {
 }
 
 TEST_F(UpdateStreamTest, DroppingItCancels) {
-  server_.Hold();
+  Hold();
   {
-    UpdateStream stream(server_.Channel(), {}, Note());
+    UpdateStream stream(proxy_.Channel(), {}, Note());
     ASSERT_TRUE(stream.Send(Announce(0, 1)).ok());
   }
   EXPECT_EQ(replies_.size(), 1U);
-  EXPECT_TRUE(server_.table().routes().empty());
+  EXPECT_TRUE(ServedRoutes().empty());
 }
 
 }  // namespace

@@ -20,8 +20,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "client/call.h"
-#include "client/testing/fake_server.h"
-#include "client/testing/planbctl_fixture.h"
+#include "client/testing/misbehaving_proxy.h"
 #include "client/testing/real_server_fixture.h"
 
 namespace planb::client {
@@ -30,6 +29,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using ::testing::Pair;
 
 Route MakeRoute(uint32_t i, NextHopId next_hop) {
   return {*Prefix::Create(Address::V4(i << 8), 24), next_hop};
@@ -41,10 +41,20 @@ NextHop MakeNextHop(NextHopId id) {
   return next_hop;
 }
 
-class RouteLoaderTest : public ::testing::Test {
+std::string ContentsOf(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+class RouteLoaderTest : public testing::RealServerFixture {
  protected:
-  testing::FakeServer server_{};
-  TableClient client_{server_.Channel()};
+  std::vector<v1::UpdateRoutesRequest> Updates() const {
+    return proxy_.Requests<v1::UpdateRoutesRequest>("UpdateRoutes");
+  }
+  NextHopList NextHops() const { return *client_.ListNextHops(""); }
+
+  testing::MisbehavingProxy proxy_{target_};
+  TableClient client_{proxy_.Channel()};
 };
 
 TEST_F(RouteLoaderTest, SendsChunksAndWaitsForTheLast) {
@@ -65,19 +75,20 @@ TEST_F(RouteLoaderTest, SendsChunksAndWaitsForTheLast) {
   EXPECT_EQ(report->routes, 30U);
   EXPECT_EQ(report->next_hops, 1U);
   EXPECT_EQ(report->groups, 1U);
-  EXPECT_TRUE(server_.table().groups().contains(9));
+  EXPECT_THAT(NextHops().groups,
+              ElementsAre(NextHopGroup{.id = 9, .members = {{7, 1}}}));
   EXPECT_EQ(report->added, 30U);
   EXPECT_EQ(report->generation, 3U);
   EXPECT_EQ(progress, std::vector<uint64_t>({10, 20, 30}));
 
-  const auto updates = server_.updates();
+  const auto updates = Updates();
   ASSERT_EQ(updates.size(), 3U);
   EXPECT_EQ(updates[0].ack(), v1::ACK_ACCEPTED);
   EXPECT_EQ(updates[1].ack(), v1::ACK_ACCEPTED);
   EXPECT_EQ(updates[2].ack(), v1::ACK_VISIBLE);
   EXPECT_EQ(updates[0].next_hops_size(), 1);
   for (const auto& update : updates) EXPECT_EQ(update.updates_size(), 10);
-  EXPECT_EQ(server_.table().routes().size(), 30U);
+  EXPECT_EQ(ServedRoutes().size(), 30U);
 }
 
 TEST_F(RouteLoaderTest, OfRepeatedPrefixesTheLastCounts) {
@@ -92,7 +103,7 @@ TEST_F(RouteLoaderTest, OfRepeatedPrefixesTheLastCounts) {
   EXPECT_EQ(report->chunks, 2U);
   EXPECT_EQ(report->added, 3U);
   EXPECT_EQ(report->changed, 1U);
-  const auto routes = server_.table().routes();
+  const auto routes = ServedRoutes();
   EXPECT_EQ(routes.at(MakeRoute(1, 0).prefix), 3U);
   EXPECT_EQ(routes.at(MakeRoute(2, 0).prefix), 2U);
 }
@@ -104,8 +115,8 @@ TEST_F(RouteLoaderTest, ManyNextHopsAreChunkedToo) {
     ASSERT_TRUE(loader.Add(MakeNextHop(id)).ok());
   }
   EXPECT_EQ(loader.Finish()->next_hops, 10U);
-  EXPECT_EQ(server_.updates().size(), 3U);
-  EXPECT_EQ(server_.table().next_hops().size(), 10U);
+  EXPECT_EQ(Updates().size(), 3U);
+  EXPECT_EQ(NextHops().next_hops.size(), 10U);
 }
 
 TEST_F(RouteLoaderTest, AnEmptyLoadStillReachesTheServer) {
@@ -118,13 +129,14 @@ TEST_F(RouteLoaderTest, AnEmptyLoadStillReachesTheServer) {
 }
 
 TEST_F(RouteLoaderTest, RetriesAfterRetryInfo) {
-  server_.FailUpdates(3, testing::RetryLater(absl::Milliseconds(20)));
+  proxy_.EndCalls(0, testing::RetryLater(absl::Milliseconds(20)), 3,
+                  "UpdateRoutes");
   RouteLoader loader(client_, {});
   ASSERT_TRUE(loader.Add(MakeRoute(1, 1)).ok());
   const absl::Time start = absl::Now();
   EXPECT_TRUE(loader.Finish().ok());
   EXPECT_GE(absl::Now() - start, absl::Milliseconds(60));
-  EXPECT_EQ(server_.table().routes().size(), 1U);
+  EXPECT_EQ(ServedRoutes().size(), 1U);
 }
 
 TEST_F(RouteLoaderTest, AChunkIsPreparedAgainIfTheTableChanged) {
@@ -142,7 +154,7 @@ TEST_F(RouteLoaderTest, AChunkIsPreparedAgainIfTheTableChanged) {
   ASSERT_TRUE(loader.Add(MakeRoute(1, 1)).ok());
   EXPECT_TRUE(loader.Finish().ok());
   EXPECT_EQ(prepared, 2);
-  EXPECT_EQ(server_.table().routes().at(MakeRoute(1, 1).prefix), 7U);
+  EXPECT_EQ(ServedRoutes().at(MakeRoute(1, 1).prefix), 7U);
 
   RouteLoader refused(client_, {.prepare = [](v1::UpdateRoutesRequest&) {
                         return absl::UnavailableError("no list");
@@ -151,16 +163,22 @@ TEST_F(RouteLoaderTest, AChunkIsPreparedAgainIfTheTableChanged) {
 }
 
 TEST_F(RouteLoaderTest, EveryChunkCarriesTheConditions) {
-  testing::FakeServer durable({.durable = true});
-  const TableClient client(durable.Channel());
-  RouteLoader loader(client, {.chunk = 1,
-                              .ack = v1::ACK_PERSISTED,
-                              .writer_epoch = 7,
-                              .request_id = "nightly"});
+  RouteLoader refused(client_, {.chunk = 1, .ack = v1::ACK_PERSISTED});
+  ASSERT_TRUE(refused.Add(MakeRoute(1, 1)).ok());
+  EXPECT_EQ(ErrorReason(refused.Add(MakeRoute(2, 1))), "STORE_VOLATILE");
+
+  const size_t before = Updates().size();
+  const std::string store = TempPath("loader.db");
+  Start(store);
+  RouteLoader loader(client_, {.chunk = 1,
+                               .ack = v1::ACK_PERSISTED,
+                               .writer_epoch = 7,
+                               .request_id = "nightly"});
   ASSERT_TRUE(loader.Add(MakeRoute(1, 1)).ok());
   ASSERT_TRUE(loader.Add(MakeRoute(2, 1)).ok());
   ASSERT_TRUE(loader.Finish().ok());
-  const auto updates = durable.updates();
+  auto updates = Updates();
+  updates.erase(updates.begin(), updates.begin() + before);
   ASSERT_EQ(updates.size(), 2U);
   for (const auto& update : updates) {
     EXPECT_EQ(update.ack(), v1::ACK_PERSISTED);
@@ -168,14 +186,11 @@ TEST_F(RouteLoaderTest, EveryChunkCarriesTheConditions) {
   }
   EXPECT_EQ(updates[0].request_id(), "nightly/1");
   EXPECT_EQ(updates[1].request_id(), "nightly/2");
-
-  RouteLoader refused(client_, {.chunk = 1, .ack = v1::ACK_PERSISTED});
-  ASSERT_TRUE(refused.Add(MakeRoute(1, 1)).ok());
-  EXPECT_EQ(ErrorReason(refused.Add(MakeRoute(2, 1))), "STORE_VOLATILE");
 }
 
 TEST_F(RouteLoaderTest, GivesUpAfterItsPatience) {
-  server_.FailUpdates(1'000'000, testing::RetryLater(absl::Milliseconds(20)));
+  proxy_.EndCalls(0, testing::RetryLater(absl::Milliseconds(20)), UINT64_MAX,
+                  "UpdateRoutes");
   RouteLoader loader(client_, {.patience = absl::Milliseconds(100)});
   EXPECT_EQ(loader.Finish().status().code(),
             absl::StatusCode::kResourceExhausted);
@@ -186,7 +201,7 @@ TEST_F(RouteLoaderTest, ARefusedChunkEndsTheLoad) {
   ASSERT_TRUE(loader.Add(MakeRoute(1, 0)).ok());  // next hop 0: not sent yet
   EXPECT_EQ(loader.Add(MakeRoute(2, 1)).code(),
             absl::StatusCode::kInvalidArgument);
-  EXPECT_TRUE(server_.table().routes().empty());
+  EXPECT_TRUE(ServedRoutes().empty());
 }
 
 // With the real server, in whose table `Announce` makes the first generation.
@@ -196,19 +211,6 @@ class WholeTableTest : public testing::RealServerFixture {
     v1::UpdateRoutesRequest request;
     for (const Route& route : routes) *request.add_updates() = ToUpdate(route);
     ASSERT_TRUE(TableClient(Channel()).UpdateRoutes(request).ok());
-  }
-  uint64_t Generation() const {
-    return TableClient(Channel()).GetTable("")->accepted_generation();
-  }
-  std::vector<Route> Routes() const {
-    std::vector<Route> routes;
-    const auto listed =
-        TableClient(Channel()).ListRoutes({}, [&](const Route& route) {
-          routes.push_back(route);
-          return absl::OkStatus();
-        });
-    EXPECT_TRUE(listed.ok()) << listed.status();
-    return routes;
   }
 };
 
@@ -240,8 +242,9 @@ TEST_F(RouteReplacerTest, ChangesWhatDiffers) {
   EXPECT_EQ(response->changed(), 1U);
   EXPECT_EQ(response->removed(), 1U);
   EXPECT_EQ(response->unchanged(), 1U);
-  EXPECT_THAT(Routes(),
-              ElementsAre(MakeRoute(2, 2), MakeRoute(3, 9), MakeRoute(4, 7)));
+  EXPECT_THAT(ServedRoutes(), ElementsAre(Pair(MakeRoute(2, 2).prefix, 2),
+                                          Pair(MakeRoute(3, 9).prefix, 9),
+                                          Pair(MakeRoute(4, 7).prefix, 7)));
   const auto objects = TableClient(Channel()).ListNextHops("");
   ASSERT_TRUE(objects.ok()) << objects.status();
   EXPECT_THAT(objects->next_hops, ElementsAre(MakeNextHop(7)));
@@ -251,7 +254,7 @@ TEST_F(RouteReplacerTest, ChangesWhatDiffers) {
 
 TEST_F(RouteReplacerTest, NoRoutesEmptyTheTable) {
   ASSERT_TRUE(RouteReplacer(Channel()).Finish().ok());
-  EXPECT_THAT(Routes(), IsEmpty());
+  EXPECT_THAT(ServedRoutes(), IsEmpty());
 }
 
 TEST_F(RouteReplacerTest, SendsChunks) {
@@ -261,7 +264,7 @@ TEST_F(RouteReplacerTest, SendsChunks) {
     ASSERT_TRUE(replacer.Add(MakeRoute(i, 1)).ok());
   }
   ASSERT_TRUE(replacer.Finish().ok());
-  EXPECT_EQ(Routes().size(), kRoutes);
+  EXPECT_EQ(ServedRoutes().size(), kRoutes);
 }
 
 TEST_F(RouteReplacerTest, WithoutFinishNothingChanges) {
@@ -318,7 +321,7 @@ class AtomicFileTest : public ::testing::Test {
   }
   ~AtomicFileTest() override { std::filesystem::remove_all(directory_); }
 
-  std::string Contents() const { return testing::Slurp(path_); }
+  std::string Contents() const { return ContentsOf(path_); }
   size_t FilesInDirectory() const {
     return static_cast<size_t>(
         std::distance(std::filesystem::directory_iterator(directory_), {}));
@@ -415,7 +418,7 @@ class SnapshotTransferTest : public WholeTableTest {
     std::ifstream file(path_, std::ios::binary);
     return transfer_->Import(first, file);
   }
-  std::string Contents() const { return testing::Slurp(path_); }
+  std::string Contents() const { return ContentsOf(path_); }
 
   const std::string path_ = absl::StrCat(::testing::TempDir(), "/snapshot");
   std::optional<SnapshotTransfer> transfer_;
@@ -428,11 +431,12 @@ TEST_F(SnapshotTransferTest, LargeFilesGoInChunks) {
 
 TEST_F(SnapshotTransferTest, ABrokenExportLeavesTheOldFile) {
   std::ofstream(path_) << "old";
-  testing::FakeServer fake;
-  fake.EndStreams(2, grpc::Status(grpc::StatusCode::UNAVAILABLE, "away"));
+  testing::MisbehavingProxy proxy(target_);
+  proxy.EndCalls(1, grpc::Status(grpc::StatusCode::UNAVAILABLE, "away"), 1,
+                 "ExportSnapshot");
   AtomicFile file(path_);
   EXPECT_TRUE(absl::IsUnavailable(
-      SnapshotTransfer(fake.Channel()).Export("", file).status()));
+      SnapshotTransfer(proxy.Channel()).Export("", file).status()));
   EXPECT_EQ(Contents(), "old");
   EXPECT_EQ(ErrorReason(Export("none").status()), "TABLE_NOT_FOUND");
   EXPECT_EQ(Contents(), "old");

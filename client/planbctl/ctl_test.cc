@@ -21,7 +21,8 @@
 #include "client/planbctl/record.h"
 #include "client/planbctl/route_source.h"
 #include "client/planbctl/table_objects.h"
-#include "client/testing/fake_server.h"
+#include "client/testing/misbehaving_proxy.h"
+#include "client/testing/real_server_fixture.h"
 #include "planb/client/output.pb.h"
 
 ABSL_FLAG(bool, test_bool, false, "");
@@ -148,12 +149,6 @@ TEST(RouteDiff, MakesOneTableOfTheOther) {
 // Answers come in the order of the addresses, with mixed families and batches
 // of any size.
 
-testing::FakeServerOptions TwoRoutes() {
-  return {.routes = {{*Prefix::Parse("2001:db8::/32"), 5},
-                     {*Prefix::Parse("2001:db8:8000::/33"), 8},
-                     {*Prefix::Parse("10.0.0.0/8"), 6}}};
-}
-
 // A mix of routed and unrouted addresses of both families.
 std::vector<Address> Mixed(size_t count) {
   std::mt19937 random(7);
@@ -162,28 +157,27 @@ std::vector<Address> Mixed(size_t count) {
     const auto bits = static_cast<uint32_t>(random());
     switch (random() % 3) {
       case 0:
-        addresses.push_back(Address::V4(0x0a000000U | bits >> 8));
+        addresses.push_back(Address::V4(0x0a000000U | bits >> 14));
         break;
       case 1:
         addresses.push_back(Address::V4(0x0b000000U | bits >> 8));
         break;
       default:
-        addresses.push_back(
-            Address::V6(absl::MakeUint128(0x20010db800000000ULL | bits, bits)));
+        addresses.push_back(Address::V6(
+            absl::MakeUint128(0x20010db800000000ULL | bits >> 7, bits)));
     }
   }
   return addresses;
 }
 
 TEST(AddressPipeline, AnswersEveryAddressInOrder) {
-  testing::FakeServer server(TwoRoutes());
-  const testing::FakeTable table = server.table();
+  const ReferenceTable table(testing::ManyRoutes());
   const std::vector<Address> addresses = Mixed(1000);
   for (const size_t batch : {0, 1, 7, 64, 1000, 5000}) {
     for (const size_t depth : {0, 1, 3}) {
       std::vector<AddressAnswer> answers;
       AddressPipeline pipeline(
-          *ChannelsTo(server.target()),
+          *ChannelsTo(testing::SharedServer()),
           {.batch = batch, .depth = depth, .want_prefixes = true},
           [&](const AddressAnswer& answer) { answers.push_back(answer); });
       for (const Address& address : addresses) {
@@ -195,7 +189,7 @@ TEST(AddressPipeline, AnswersEveryAddressInOrder) {
       ASSERT_TRUE(pipeline.Finish().ok());
       ASSERT_EQ(answers.size(), addresses.size());
       for (size_t i = 0; i < addresses.size(); ++i) {
-        const auto route = table.Lookup(addresses[i]);
+        const std::optional<Route> route = table.Lookup(addresses[i]);
         ASSERT_EQ(answers[i].address, addresses[i]);
         ASSERT_EQ(answers[i].generation, 1U);
         if (route.has_value()) {
@@ -211,11 +205,11 @@ TEST(AddressPipeline, AnswersEveryAddressInOrder) {
 }
 
 TEST(AddressPipeline, ADyingServerIsAnError) {
-  testing::FakeServer server(TwoRoutes());
-  server.EndStreams(3, testing::MakeError(grpc::StatusCode::UNAVAILABLE,
-                                          "DRAINING", "going down"));
+  testing::MisbehavingProxy proxy(testing::SharedServer());
+  proxy.EndCalls(3,
+                 testing::MakeError(grpc::StatusCode::UNAVAILABLE, "DRAINING"));
   size_t answered = 0;
-  AddressPipeline pipeline(*ChannelsTo(server.target()),
+  AddressPipeline pipeline(*ChannelsTo(proxy.target()),
                            {.batch = 10, .give_up_after = absl::ZeroDuration()},
                            [&](const AddressAnswer&) { ++answered; });
   absl::Status status;

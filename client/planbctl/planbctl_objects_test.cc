@@ -633,7 +633,6 @@ TEST_F(PlanbctlObjectsTest, UnusedObjectsAreListedAndPruned) {
 }
 
 TEST_F(PlanbctlObjectsTest, AnnounceMakesRoomOfItsOwnUnusedObjects) {
-  server_.reset();
   Start("none", "", {"--max_next_hops=5"});
   Do("nexthop set 1 --gateway=192.0.2.200");  // unused, but not announce's
   for (int i = 1; i <= 8; ++i) {

@@ -3,6 +3,7 @@
 // What each command prints in each form is what testdata/output.txt says: names
 // and values of JSON, columns of CSV, lines of text. What is measured is "#".
 
+#include <gmock/gmock.h>
 #include <google/protobuf/struct.pb.h>
 #include <google/protobuf/text_format.h>
 #include <google/protobuf/util/json_util.h>
@@ -18,10 +19,14 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "client/testing/planbctl_fixture.h"
 #include "client/testing/real_server_fixture.h"
@@ -32,6 +37,12 @@ namespace {
 
 using google::protobuf::TextFormat;
 using google::protobuf::Value;
+using ::testing::AllOf;
+using testing::Do;
+using ::testing::ElementsAre;
+using testing::Fails;
+using ::testing::HasSubstr;
+using ::testing::Not;
 using testing::Scratch;
 using testing::Write;
 
@@ -60,6 +71,25 @@ constexpr char kEmptyTable[] = R"(
 
 // Answers of fixed contents.
 class TableService : public v1::RouteTable::Service {
+ public:
+  TableService() {
+    TextFormat::ParseFromString(R"(
+        replicas { name: "a" version: "0.9.0" self: true
+                   tables { table: "default" generation: 12345676 } }
+        replicas { name: "b" version: "0.8.0"
+                   tables { table: "default" generation: 12345670 } })",
+                                &replicas_);
+    for (v1::Replica& replica : *replicas_.mutable_replicas()) {
+      replica.set_reported_unix_nanos(static_cast<uint64_t>(
+          absl::ToUnixNanos(absl::Now() - absl::Hours(1))));
+    }
+  }
+
+  void SetReplicas(const v1::ListReplicasResponse& replicas) {
+    replicas_ = replicas;
+  }
+
+ private:
   grpc::Status GetTable(grpc::ServerContext*,
                         const v1::GetTableRequest* request,
                         v1::Table* table) override {
@@ -81,16 +111,7 @@ class TableService : public v1::RouteTable::Service {
   grpc::Status ListReplicas(grpc::ServerContext*,
                             const v1::ListReplicasRequest*,
                             v1::ListReplicasResponse* replicas) override {
-    TextFormat::ParseFromString(R"(
-        replicas { name: "a" version: "0.9.0" self: true
-                   tables { table: "default" generation: 12345676 } }
-        replicas { name: "b" version: "0.8.0"
-                   tables { table: "default" generation: 12345670 } })",
-                                replicas);
-    for (v1::Replica& replica : *replicas->mutable_replicas()) {
-      replica.set_reported_unix_nanos(static_cast<uint64_t>(
-          absl::ToUnixNanos(absl::Now() - absl::Hours(1))));
-    }
+    *replicas = replicas_;
     return grpc::Status::OK;
   }
   grpc::Status Reload(grpc::ServerContext*, const v1::ReloadRequest*,
@@ -99,6 +120,8 @@ class TableService : public v1::RouteTable::Service {
     response->add_need_restart("store");
     return grpc::Status::OK;
   }
+
+  v1::ListReplicasResponse replicas_;
 };
 
 // JSON with names in the order of the alphabet, which is no promise.
@@ -267,6 +290,88 @@ TEST_F(PlanbctlOutputTest, StaysAsItIs) {
                                      printed)
                             .c_str()),
             0);
+}
+
+TEST_F(PlanbctlOutputTest, StatusShowsReplicasAndTheirLag) {
+  EXPECT_THAT(Do("status"), Not(HasSubstr("replica")));
+  v1::ListReplicasResponse replicas;
+  const std::string status = "status --server=" + fixed_target_;
+  const auto add = [&](const char* name, uint64_t visible, absl::Duration age) {
+    v1::Replica& replica = *replicas.add_replicas();
+    replica.set_name(name);
+    replica.set_version("0.9.0");
+    replica.set_reported_unix_nanos(
+        static_cast<uint64_t>(absl::ToUnixNanos(absl::Now() - age)));
+    auto& other = *replica.add_tables();
+    other.set_table("other");
+    other.set_generation(visible + 77);
+    if (visible == 0) return;
+    auto& table = *replica.add_tables();
+    table.set_table("default");
+    table.set_generation(visible);
+  };
+  // Hours: a slow machine adds seconds.
+  add("front", 12'345'678, absl::Hours(2));
+  add("next", 12'345'678, absl::Hours(3));
+  add("late", 12'345'676, absl::Hours(5));
+  add("empty", 0, absl::Hours(1));  // does not have the table yet
+  replicas.mutable_replicas(1)->set_self(true);
+  fixed_.SetReplicas(replicas);
+  const std::string text = Do(status);
+  std::vector<std::vector<std::string>> rows;
+  for (absl::string_view line : absl::StrSplit(text, '\n')) {
+    if (rows.empty() && !absl::StartsWith(line, "replica ")) continue;
+    std::vector<std::string> cells =
+        absl::StrSplit(line, "  ", absl::SkipEmpty());
+    for (std::string& cell : cells) absl::StripAsciiWhitespace(&cell);
+    rows.push_back(cells);
+  }
+  // A text such as "7203.1 s ago", as hours, rounded down.
+  const auto hours = [](absl::string_view cell) {
+    double seconds = -1;
+    EXPECT_TRUE(absl::SimpleAtod(cell.substr(0, cell.find(' ')), &seconds))
+        << cell;
+    return static_cast<int>(seconds / 3600);
+  };
+  ASSERT_EQ(rows.size(), 6U) << text;  // the last is empty
+  EXPECT_THAT(rows[0], ElementsAre("replica", "visible", "behind",
+                                   "for at least", "reported", "version"));
+  const std::vector<std::vector<std::string>> expected = {
+      {"front", "12345678", "0", "-"},
+      {"next *", "12345678", "0", "-"},
+      {"late", "12345676", "2"},
+      {"empty", "0", "12345678"}};
+  for (size_t i = 0; i < expected.size(); ++i) {
+    ASSERT_EQ(rows[i + 1].size(), 6U) << text;
+    const std::vector<std::string> begin(
+        rows[i + 1].begin(), rows[i + 1].begin() + expected[i].size());
+    EXPECT_EQ(begin, expected[i]);
+    EXPECT_EQ(rows[i + 1][5], "0.9.0");
+  }
+  EXPECT_EQ(hours(rows[1][4]), 2);
+  EXPECT_EQ(hours(rows[3][4]), 5);
+  // The last report of "next" is the first ahead of "late"; and that of "late"
+  // is the first ahead of "empty".
+  EXPECT_EQ(hours(rows[3][3]), 3);
+  EXPECT_EQ(hours(rows[4][3]), 5);
+  const std::string json = Do(status + " --json");
+  EXPECT_THAT(json, AllOf(HasSubstr(R"("name":"late","version":"0.9.0",)"),
+                          HasSubstr(R"("behind":2,)"),
+                          HasSubstr(R"("behind_seconds":1)")));
+  // What the table has accepted counts too, although no server reports it.
+  v1::ListReplicasResponse none;
+  replicas.Swap(&none);
+  add("alone", 0, absl::Hours(1));
+  fixed_.SetReplicas(replicas);
+  EXPECT_THAT(Do(status + " --json"), AllOf(HasSubstr(R"("behind":12345678,)"),
+                                            Not(HasSubstr("behind_seconds"))));
+}
+
+TEST_F(PlanbctlOutputTest, AServerThatDoesNotServeEndsWith1) {
+  fixed_server_->GetHealthCheckService()->SetServingStatus(false);
+  const std::string fixed = " --server=" + fixed_target_;
+  EXPECT_EQ(Fails(1, "health" + fixed), "NOT_SERVING\n");
+  Fails(1, "status" + fixed);
 }
 
 }  // namespace

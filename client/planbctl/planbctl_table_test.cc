@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The real binary with a fake server: files, benchmarks, watches and replays.
+// The real binary with a real server: files, benchmarks, watches and replays.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -30,11 +31,9 @@ using testing::Ended;
 using testing::Fails;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using testing::MakeError;
 using ::testing::Not;
 using testing::Scratch;
 using testing::Slurp;
-using testing::Spoil;
 using ::testing::StartsWith;
 using testing::Write;
 
@@ -67,7 +66,20 @@ std::string Update(uint8_t seconds, const std::string& withdrawn,
                       size(message.size()), message);
 }
 
-class PlanbctlTableTest : public testing::PlanbctlFixture {};
+class PlanbctlTableTest : public testing::PlanbctlFixture {
+ protected:
+  std::vector<NextHop> NextHops() const {
+    return TableClient(Channel()).ListNextHops("")->next_hops;
+  }
+  // The first answer of each batch is off by one.
+  void SpoilAnswers() {
+    proxy_.EditReplies<v1::BatchLookupResponse>(
+        [](uint64_t, uint64_t, v1::BatchLookupResponse& reply) {
+          ++reply.mutable_next_hops()->at(0);
+          return 1;
+        });
+  }
+};
 
 TEST_F(PlanbctlTableTest, LoadSendsChunks) {
   std::string text;
@@ -79,10 +91,10 @@ TEST_F(PlanbctlTableTest, LoadSendsChunks) {
       StartsWith(R"({"routes":250,"next_hops":0,"chunks":3,"added":250,)"
                  R"("changed":0,"unchanged":0,"generation":4,)"
                  R"("visible_generation":4,"malformed":0,)"));
-  EXPECT_EQ(server_.table().routes().size(), 253U);
-  EXPECT_EQ(server_.updates().back().ack(), v1::ACK_VISIBLE);
+  EXPECT_EQ(ServedRoutes().size(), 253U);
+  EXPECT_EQ(Updates().back().ack(), v1::ACK_VISIBLE);
   // The file has only their ids, so the objects of the table stay.
-  for (const v1::UpdateRoutesRequest& update : server_.updates()) {
+  for (const v1::UpdateRoutesRequest& update : Updates()) {
     EXPECT_TRUE(update.next_hops().empty());
   }
   EXPECT_THAT(Do("load " + file),
@@ -98,11 +110,12 @@ TEST_F(PlanbctlTableTest, ALoadListsNextHopsOnce) {
   }
   const std::string file = Write("gateways", text + text);
   EXPECT_THAT(Do("load --chunk=4 " + file), HasSubstr("40 added"));
-  EXPECT_EQ(server_.lists_called(), 1U);
-  const auto table = server_.table();
-  EXPECT_EQ(table.next_hops().size(), 30U);
-  for (const auto& [prefix, next_hop] : table.routes()) {
-    EXPECT_TRUE(table.next_hops().contains(next_hop) || prefix.length() != 24);
+  EXPECT_EQ(proxy_.calls("ListNextHops"), 1U);
+  std::set<NextHopId> ids;
+  for (const NextHop& each : NextHops()) ids.insert(each.id);
+  EXPECT_EQ(ids.size(), 30U);
+  for (const auto& [prefix, next_hop] : ServedRoutes()) {
+    EXPECT_TRUE(ids.contains(next_hop) || prefix.length() != 24);
   }
   // Each --chunk of objects goes before the routes that use them.
   std::string group = "11.0.0.0/8\n";
@@ -110,8 +123,8 @@ TEST_F(PlanbctlTableTest, ALoadListsNextHopsOnce) {
     absl::StrAppend(&group, "\tnexthop via 203.0.113.", i, " weight 1\n");
   }
   Do("load --chunk=4 " + Write("group", group));
-  EXPECT_EQ(server_.lists_called(), 2U);
-  EXPECT_EQ(server_.table().next_hops().size(), 60U);
+  EXPECT_EQ(proxy_.calls("ListNextHops"), 2U);
+  EXPECT_EQ(NextHops().size(), 60U);
 }
 
 TEST_F(PlanbctlTableTest, ErrorsNameTheFileOnce) {
@@ -131,7 +144,7 @@ TEST_F(PlanbctlTableTest, LoadReportsMalformedLines) {
       Write("routes", "192.0.2.0/24 4\nnonsense\n198.51.100.0/24 4\n");
   EXPECT_THAT(Fails(1, "load " + file, file + ":2: "),
               HasSubstr("1 records malformed"));
-  EXPECT_EQ(server_.table().routes().size(), 5U);
+  EXPECT_EQ(ServedRoutes().size(), 5U);
   Fails(2, "load --strict " + file, "nonsense");
 }
 
@@ -144,7 +157,7 @@ TEST_F(PlanbctlTableTest, GenerateWritesWhatLoadReads) {
   EXPECT_EQ(std::vector<std::string>(absl::StrSplit(text, '\n')).size(), 351U);
   EXPECT_NE(Do(words + "2"), text);
   Do("load " + file);
-  EXPECT_EQ(server_.table().routes().size(), 353U);
+  EXPECT_EQ(ServedRoutes().size(), 353U);
   Fails(2, words + " >/dev/full");
 }
 
@@ -176,7 +189,7 @@ TEST_F(PlanbctlTableTest, VerifyFindsEveryDifference) {
                     "no route"),
               AllOf(HasSubstr(" 0 mismatches"), HasSubstr("1 routes differ")));
   Do("withdraw 10.200.0.0/24");
-  server_.SpoilReplies(Spoil::kWrongNextHop);
+  SpoilAnswers();
   Fails(1, "verify --samples=0 " + same);
 }
 
@@ -197,7 +210,7 @@ TEST_F(PlanbctlTableTest, BenchMeasuresAndChecks) {
             HasSubstr(R"("loop":"closed")"), HasSubstr("lookups_per_second"),
             Not(HasSubstr("mismatches")), Not(HasSubstr("send_delay")),
             Not(HasSubstr("server_cpu"))));
-  server_.SpoilReplies(Spoil::kWrongNextHop);
+  SpoilAnswers();
   EXPECT_THAT(Fails(1, absl::StrCat("bench --json --seconds=0.5 --warmup=0s ",
                                     "--batch=100 --check --routes=", routes)),
               HasSubstr("mismatches"));
@@ -257,7 +270,7 @@ TEST_F(PlanbctlTableTest, BenchLooksUpUpperHalves) {
             Not(HasSubstr(R"("undecided":0,)"))));
 }
 
-// The fake server does not answer a billion lookups a second.
+// The server does not answer a billion lookups a second.
 TEST_F(PlanbctlTableTest, BenchShowsSaturationAndEnds) {
   EXPECT_THAT(
       Do("bench --rate=1e9 --batch=1000 --seconds=0.5 --warmup=0s "
@@ -270,15 +283,14 @@ TEST_F(PlanbctlTableTest, WatchBeginsNow) {
   Do("announce 192.0.2.0/24 9");
   // Waits until the watch is open.
   std::thread writer([this] {
-    const uint64_t streams = server_.streams_opened();
     const absl::Time give_up = absl::Now() + absl::Seconds(20);
-    while (server_.streams_opened() == streams && absl::Now() < give_up) {
+    while (proxy_.calls("WatchRoutes") == 0 && absl::Now() < give_up) {
       absl::SleepFor(absl::Milliseconds(5));
     }
     // Does not use Ctl, because the watch uses its scratch files.
     v1::UpdateRoutesRequest request;
     *request.add_updates() = ToUpdate({*Prefix::Parse("10.0.0.0/8"), kNoRoute});
-    EXPECT_TRUE(TableClient(server_.Channel()).UpdateRoutes(request).ok());
+    EXPECT_TRUE(TableClient(Channel()).UpdateRoutes(request).ok());
   });
   const std::string out = Do("routes watch --count=1");
   writer.join();
@@ -286,8 +298,10 @@ TEST_F(PlanbctlTableTest, WatchBeginsNow) {
 }
 
 TEST_F(PlanbctlTableTest, WatchReportsCompactedHistory) {
+  Start("none", "", {"--history_bytes=1"});
   Do("announce 192.0.2.0/24 9");
-  server_.ForgetHistory();
+  Do("announce 192.0.2.0/24 8");
+  Do("announce 192.0.2.0/24 7");
   Fails(3, "routes watch --start=1", "HISTORY_COMPACTED");
 }
 
@@ -307,24 +321,25 @@ TEST_F(PlanbctlTableTest, ReplayAppliesRecordedUpdates) {
                        R"("next_hops":1,"batches":2,"refused":0,)"),
             ContainsRegex(
                 R"("recorded_seconds":10,"seconds":(0\.[2-9]|[1-9]))")));
-  EXPECT_EQ(server_.table().generation(), 4U);  // one with the next hop
-  const auto routes = server_.table().routes();
+  EXPECT_EQ(Generation(), 4U);  // one with the next hop
+  const auto routes = ServedRoutes();
   EXPECT_EQ(routes.at(*Prefix::Parse("198.51.100.0/24")), 1U);
   EXPECT_FALSE(routes.contains(*Prefix::Parse("192.0.2.0/24")));
-  EXPECT_THAT(Fails(3, "replay --speed=0 --ack=persisted " + first,
-                    "FAILED_PRECONDITION"),
-              HasSubstr("1 batches, 1 refused"));
+  Fails(3, "replay --speed=0 --ack=persisted " + first, "STORE_VOLATILE");
   const std::string broken =
       Write("broken", Update(1, "", a) + Update(2, a, "").substr(0, 20));
   Fails(1, "replay --speed=0 " + broken, "breaks off");
   Fails(2, "replay --strict --speed=0 " + broken);
   Fails(3, "--table=none replay " + first);
+  Start("none", "", {"--max_routes=1"});
+  EXPECT_THAT(Fails(3, "replay --speed=0 " + first, "RESOURCE_EXHAUSTED"),
+              HasSubstr("1 batches, 1 refused"));
 }
 
 TEST_F(PlanbctlTableTest, ABrokenExportLeavesTheOldFile) {
   const std::string file = Write("snapshot", "old");
-  server_.EndStreams(1,
-                     MakeError(grpc::StatusCode::UNAVAILABLE, "DRAINING", "x"));
+  proxy_.EndCalls(1, grpc::Status(grpc::StatusCode::UNAVAILABLE, "away"), 1,
+                  "ExportSnapshot");
   Fails(4, "snapshot export " + file);
   EXPECT_EQ(Slurp(file), "old");
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Runs planbctl as a child process and captures its output. A fake server with
-// a few routes runs beside it, which planbctl finds through its environment.
+// Runs planbctl as a child process and captures its output. planb_server runs
+// beside it with a few routes, behind a proxy, which planbctl finds through its
+// environment.
 
 #ifndef PLANB_CLIENT_TESTING_PLANBCTL_FIXTURE_H_
 #define PLANB_CLIENT_TESTING_PLANBCTL_FIXTURE_H_
@@ -16,7 +17,8 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "client/testing/fake_server.h"
+#include "client/testing/misbehaving_proxy.h"
+#include "client/testing/real_server_fixture.h"
 
 namespace planb::client::testing {
 
@@ -80,13 +82,21 @@ inline std::string Fails(int code, const std::string& words,
   return ended.out;
 }
 
-class PlanbctlFixture : public ::testing::Test {
+class PlanbctlFixture : public RealServerFixture {
  protected:
-  PlanbctlFixture() { setenv("PLANB_SERVER", server_.target().c_str(), 1); }
+  PlanbctlFixture() { setenv("PLANB_SERVER", proxy_.target().c_str(), 1); }
 
-  FakeServer server_{{.routes = {{*Prefix::Parse("2001:db8::/32"), 5},
-                                 {*Prefix::Parse("2001:db8:1::/48"), 7},
-                                 {*Prefix::Parse("10.0.0.0/8"), 6}}}};
+  void SetUp() override {
+    Start("none", RoutesFile({{*Prefix::Parse("2001:db8::/32"), 5},
+                              {*Prefix::Parse("2001:db8:1::/48"), 7},
+                              {*Prefix::Parse("10.0.0.0/8"), 6}}));
+  }
+
+  std::vector<v1::UpdateRoutesRequest> Updates() const {
+    return proxy_.Requests<v1::UpdateRoutesRequest>("UpdateRoutes");
+  }
+
+  MisbehavingProxy proxy_{target_};
 };
 
 }  // namespace planb::client::testing

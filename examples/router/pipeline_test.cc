@@ -482,7 +482,7 @@ class Conserves : public PipelineTest,
                   public testing::WithParamInterface<bool> {};
 INSTANTIATE_TEST_SUITE_P(Threads, Conserves, testing::Bool());
 
-// Whatever becomes of packets, and when a pipeline ends with some.
+// On all paths that packets take, and when a pipeline ends with some.
 TEST_P(Conserves, Buffers) {
   const bool threads = GetParam();
   const uint64_t packets = FromEnvironment("PLANB_ROUTER_PACKETS", 200'000);

@@ -98,7 +98,7 @@ class RivalRoutes {
 
   Mutex mutex_;
   TableRoutes routes_ ABSL_GUARDED_BY(mutex_);
-  // Since the last Build. All: whatever the routes were before.
+  // Since the last Build. All: the former routes do not count.
   PerFamily<std::vector<Route>> changed_ ABSL_GUARDED_BY(mutex_);
   bool all_ ABSL_GUARDED_BY(mutex_) = false;
   State next_ ABSL_GUARDED_BY(mutex_);  // but for the FIBs

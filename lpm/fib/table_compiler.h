@@ -276,6 +276,12 @@ class TableCompiler {
   void WriteEntry(Position position, uint32_t entry) {
     slots_.WriteEntry(position, entry);
   }
+  uint32_t EntryAt(Position position) {
+    const uint32_t index = position.index;
+    return position.apart != nullptr
+               ? *position.apart
+               : lines_.at(index / kLineWords)->words[index % kLineWords];
+  }
 
   // The addresses of a slot.
   Prefix PrefixOf(const MainSlot& slot) const;

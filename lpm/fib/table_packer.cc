@@ -29,13 +29,6 @@ constexpr size_t kMergedPortions = 4;
 constexpr int kTableBits = 8;
 constexpr int kLeastTableBits = 4;
 
-uint32_t EntryAt(TableCompiler& table, Position position) {
-  return position.apart != nullptr ? *position.apart
-                                   : table.lines()
-                                         .at(position.index / kLineWords)
-                                         ->words[position.index % kLineWords];
-}
-
 // The entry of a slot in `table`, or one of a value if it has none of its own.
 uint32_t EntryOf(TableCompiler& table, const MainSlot& slot) {
   const uint64_t root = slot.low >> kBelowRoot;
@@ -45,7 +38,7 @@ uint32_t EntryOf(TableCompiler& table, const MainSlot& slot) {
     const MainTable down = MainTableAt(entry, at);
     const uint32_t index = down.IndexOf(slot.low);
     at = down.SlotAt(index);
-    entry = EntryAt(table, {.index = down.first + index});
+    entry = table.EntryAt({.index = down.first + index});
   }
   return at.width == slot.width ? entry : MakeEntry(kValueEntry, kNoRoute);
 }
@@ -162,7 +155,7 @@ size_t TablePacker::CompileSome(TableCompiler& in_use, const RouteSet& routes) {
     BeginTable(in_use, slot, position);
   }
   while (!failed()) {
-    const uint32_t entry = EntryAt(*table_, position);
+    const uint32_t entry = table_->EntryAt(position);
     if (TypeOf(entry) != kTableEntry) {
       // A change of what covers it had all of it compiled.
       next_ = slot.last() + 1;
@@ -186,8 +179,8 @@ size_t TablePacker::CompileSome(TableCompiler& in_use, const RouteSet& routes) {
   return 0;
 }
 
-// What `compile` takes, whatever was there before: a change of what covers more
-// than what was compiled may have compiled the same.
+// Counts all that `compile` takes, also for slots that an update of a prefix
+// that reaches past next_ has compiled: what that took is dropped afterwards.
 template <typename Compile>
 void TablePacker::Count(Compile compile) {
   const size_t lines = table_->lines().live();
@@ -241,7 +234,7 @@ void TablePacker::BeginTable(TableCompiler& in_use, const MainSlot& slot,
   const int bits = TypeOf(model) == kTableEntry
                        ? slot.width - MainTableAt(model, slot).below
                        : std::min(kTableBits, OpenBits(slot));
-  const uint32_t before = EntryAt(*table_, position);
+  const uint32_t before = table_->EntryAt(position);
   const uint32_t size = (uint32_t{1} << bits) / kLineWords;
   const uint32_t first = table_->lines().Allocate(size);
   if (failed()) return;
@@ -257,12 +250,12 @@ void TablePacker::BeginTable(TableCompiler& in_use, const MainSlot& slot,
   Drop(before, slot);
 }
 
-// Compiles slots of a table, whatever was there before.
+// Compiles slots of a table, in place of what an update may have put there.
 void TablePacker::CompileSlots(const RouteSet& routes, const MainTable& table,
                                uint32_t begin, uint32_t end) {
   std::vector<uint32_t> before;
   for (uint32_t i = begin; i < end; ++i) {
-    before.push_back(EntryAt(*table_, {.index = table.first + i}));
+    before.push_back(table_->EntryAt({.index = table.first + i}));
   }
   Count([&] { table_->CompileSlots(routes, table, begin, end); });
   if (failed()) return;

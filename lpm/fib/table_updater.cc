@@ -136,8 +136,8 @@ void TableUpdater::Update(const RouteSet& routes, Changes changed,
 // Otherwise these would wait for memory one after the other.
 void TableUpdater::Prefetch(Changes changed) {
   constexpr size_t kMost = 256;  // what a cache has room for
-  constexpr uint32_t kPartitionLines =
-      4;  // those that follow come by themselves
+  // Of a partition: those that follow come by themselves.
+  constexpr uint32_t kPartitionLines = 4;
   constexpr int kTables = 3;
   changed = changed.first(std::min(changed.size(), kMost));
   LinePool& lines = table_.lines();
@@ -169,17 +169,10 @@ void TableUpdater::Prefetch(Changes changed) {
   for (int i = 0; i < kTables; ++i) {
     for (Ahead& ahead : ahead_) {
       if (!ahead.in_table) continue;
-      ahead.entry = EntryAt({.index = ahead.word});
+      ahead.entry = table_.EntryAt({.index = ahead.word});
       ask(ahead);
     }
   }
-}
-
-uint32_t TableUpdater::EntryAt(Position position) {
-  const uint32_t index = position.index;
-  return position.apart != nullptr
-             ? *position.apart
-             : table_.lines().at(index / kLineWords)->words[index % kLineWords];
 }
 
 // Tables of fewer lines are copied whole.
@@ -194,17 +187,16 @@ constexpr size_t kMostEdits = 8;
 void TableUpdater::UpdateSlot(const RouteSet& routes, Changes changed,
                               const Place& place) {
   const MainSlot& slot = place.slot;
-  const uint32_t entry = EntryAt(place.position);
-  const bool first_table = slot.width == kBelowRoot;
-  const int below = ShiftOf(entry) + (first_table ? 16 : 0);
-  const int length = kMainBits - below;
+  const uint32_t entry = table_.EntryAt(place.position);
   const bool all = std::any_of(
       changed.begin(), changed.end(),
       [&](const Prefix& prefix) { return prefix.length() < slot.length(); });
   if (TypeOf(entry) != kTableEntry) {
     const bool many = changed.size() > kMostEdits &&
                       std::none_of(changed.begin(), changed.end(), IsLong);
-    if (all || first_table || many) return CompileAnew(routes, place);
+    if (all || slot.width == kBelowRoot || many) {
+      return CompileAnew(routes, place);
+    }
     if (changed.size() == 1) return EditSlot(routes, changed[0], place);
     // The first ones may turn the slot into a table.
     for (size_t i = 0; i < changed.size() && !table_.failed(); ++i) {
@@ -212,21 +204,23 @@ void TableUpdater::UpdateSlot(const RouteSet& routes, Changes changed,
     }
     return;
   }
-  if (all || SlotsTouched(changed, length) > (1u << (slot.width - below)) / 4) {
+  const MainTable before = MainTableAt(entry, slot);
+  const int length = kMainBits - before.below;
+  const uint32_t entries = before.entries();
+  if (all || SlotsTouched(changed, length) > entries / 4) {
     return CompileAnew(routes, place);
   }
-  const uint32_t entries = 1u << (slot.width - below);
   const uint32_t table =
-      CopyTable(entry, KeyOf(slot), slot.width - below, place.position);
+      CopyTable(entry, KeyOf(slot), slot.width - before.below, place.position);
   const size_t written_before = written_.size();
   while (!changed.empty() && !table_.failed()) {
     // The slots of the first change, and all changes in them.
-    const uint64_t first = (MainBits(changed[0].first()) - slot.low) >> below;
+    const uint64_t first = before.IndexOf(MainBits(changed[0].first()));
     const uint64_t slots = SlotsTouched(changed.first(1), length);
     const bool covers = changed[0].length() < length;
     for (uint64_t index = first; index < first + slots && !table_.failed();
          ++index) {
-      const MainSlot child = {slot.low + (index << below), below};
+      const MainSlot child = before.SlotAt(static_cast<uint32_t>(index));
       const size_t count = CountIn(changed, child);
       // The one that covers the slot stays until the last.
       UpdateSlot(routes, covers ? changed.first(1) : changed.first(count),
@@ -242,7 +236,7 @@ void TableUpdater::UpdateSlot(const RouteSet& routes, Changes changed,
 }
 
 void TableUpdater::CompileAnew(const RouteSet& routes, const Place& place) {
-  const uint32_t entry = EntryAt(place.position);
+  const uint32_t entry = table_.EntryAt(place.position);
   table_.CompileSlot(routes, place.slot, place.position);
   if (table_.failed()) return;  // nothing to walk is left
   GarbageVisitor visitor(table_, spares_, garbage_);
@@ -254,7 +248,7 @@ void TableUpdater::CompileAnew(const RouteSet& routes, const Place& place) {
 // intervals is as it was.
 void TableUpdater::EditSlot(const RouteSet& routes, const Prefix& prefix,
                             const Place& place) {
-  const uint32_t entry = EntryAt(place.position);
+  const uint32_t entry = table_.EntryAt(place.position);
   if (!FindSharers(entry, place)) return CompileAnew(routes, place);
   const int width = std::max(kMainBits - prefix.length(), 0);
   const MainSlot range = {MainBits(prefix.first()) >> width << width, width};
@@ -282,7 +276,7 @@ void TableUpdater::EditSlot(const RouteSet& routes, const Prefix& prefix,
 // `moved_` there goes on elsewhere, but for its descriptor.
 void TableUpdater::EditIntervals(const Place& place,
                                  const IntervalChange& change) {
-  const uint32_t entry = EntryAt(place.position);
+  const uint32_t entry = table_.EntryAt(place.position);
   dropped_.clear();
   if (!EditPartition(entry, place, change)) Repartition(entry, place, change);
   if (table_.failed()) return;
@@ -428,7 +422,7 @@ uint32_t TableUpdater::EditLong(const RouteSet& routes, const Prefix& prefix,
 // Changes what is at a place below a descriptor, where slots of one partition
 // are in one table.
 void TableUpdater::EditBelow(const Place& place, const IntervalChange& change) {
-  const uint32_t entry = EntryAt(place.position);
+  const uint32_t entry = table_.EntryAt(place.position);
   if (TypeOf(entry) != kTableEntry) {
     ABSL_RAW_CHECK(FindSharers(entry, place), "slots of several tables");
     return EditIntervals(place, change);

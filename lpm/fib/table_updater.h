@@ -64,7 +64,6 @@ class TableUpdater {
   };
 
   void Prefetch(Changes changed);
-  uint32_t EntryAt(Position position);
   void UpdateSlot(const RouteSet& routes, Changes changed, const Place& place);
   void CompileAnew(const RouteSet& routes, const Place& place);
   void EditSlot(const RouteSet& routes, const Prefix& prefix,

@@ -21,7 +21,7 @@ namespace {
 
 // The last answers of a core, of the newest flows of each place, so that a flow
 // keeps its member of a group. Of 1,000 flows one is forgotten in one run of
-// 10,000, of 10,000 flows some ten are.
+// 10,000, of 10,000 flows some seven are.
 class LastAnswers {
  public:
   LastAnswers() : entries_(kSets * kWays) {}

@@ -5,10 +5,12 @@
 
     .ci/references.py    prints FILE:LINE: REFERENCE for each that does not
 
-Three kinds of reference are checked: a path from the root with a known suffix in
-any text, a Bazel label in documents and scripts, a link in documents with its heading.
+Four kinds of reference are checked: a path from the root with a known suffix in any
+text, a Bazel label in documents and scripts, a link in documents with its heading, and
+in documents a case of GoogleTest (`Suite.Case`).
 """
 
+import collections
 import functools
 import os
 import re
@@ -21,6 +23,9 @@ PATH = re.compile(
     rf"(?<![\w/.-])({ROOMS}/[\w./-]*\.(?:bzl|cc|h|html|inc|json|md|proto|py|sh|yaml))\b")
 LABEL = re.compile(rf"(?<![\w:])//({ROOMS}[\w/]*)(?::([\w.]+))?(?![\w/.])")
 LINK = re.compile(r"\]\(([^)#:\s]*)(?:#([^)\s]*))?\)")
+CASE = re.compile(r"`([A-Z]\w+)\.([A-Z]\w+)`")
+DEFINED = re.compile(r"\bTEST(?:_F|_P)?\((\w+),\s*(\w+)\)")
+GO = ("client/go/", "feed/")  # names methods in this form
 FENCE = re.compile(r"^ *```")
 TEXTS = (".bzl", ".cc", ".cfg", ".h", ".inc", ".md", ".proto", ".py", ".sh", ".yaml")
 # Made by the build, or a name that stands for many.
@@ -33,6 +38,23 @@ def target_exists(folder, name):
             return name == "all" or f'"{name}"' in file.read()
     except FileNotFoundError:
         return False
+
+
+@functools.cache
+def tracked():
+    return subprocess.check_output(["git", "ls-files"], text=True).split()
+
+
+@functools.cache
+def cases():
+    """The cases of GoogleTest by suite."""
+    found = collections.defaultdict(set)
+    for path in tracked():
+        if path.endswith("_test.cc"):
+            with open(path, encoding="utf-8") as file:
+                for suite, case in DEFINED.findall(file.read()):
+                    found[suite].add(case)
+    return found
 
 
 @functools.cache
@@ -59,6 +81,9 @@ def missing(path, line):
             if not target_exists(folder, match[2] or os.path.basename(folder)):
                 yield match[0]
     if path.endswith(".md"):
+        for match in CASE.finditer(line):
+            if match[2] not in cases()[match[1]] and not path.startswith(GO):
+                yield match[0]
         for match in LINK.finditer(line):
             to = os.path.join(os.path.dirname(path), match[1]) if match[1] else path
             if not os.path.exists(to):
@@ -69,7 +94,7 @@ def missing(path, line):
 
 def main():
     found = 0
-    for path in subprocess.check_output(["git", "ls-files"], text=True).split("\n"):
+    for path in tracked():
         if not path.endswith(TEXTS) or os.path.islink(path):
             continue
         with open(path, encoding="utf-8") as file:

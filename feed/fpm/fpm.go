@@ -51,6 +51,7 @@ type fpm struct {
 
 	frames, malformed, refused prometheus.Counter
 	connected, waiting, other  prometheus.Gauge
+	oversized                  *netlink.Oversized
 }
 
 // New makes the source.
@@ -85,6 +86,7 @@ func New(options source.Options) (source.Source, error) {
 	f.connected = options.Gauge("fpm_connected", "1 while zebra is connected.")
 	f.waiting = options.Gauge("fpm_waiting_routes", "Routes that name a next hop that is not known.")
 	f.other = options.Gauge("fpm_unassigned_routes", "Messages of routes that named no table and were passed over.")
+	f.oversized = netlink.NewOversized("fpm", options)
 	return f, nil
 }
 
@@ -320,6 +322,7 @@ func (s *session) tell() {
 	if routes := s.table.Changes(); len(routes) > 0 {
 		s.sink.Apply("", routes)
 	}
+	s.f.oversized.Note(s.table)
 	s.f.waiting.Set(float64(s.table.Waiting()))
 	s.f.other.Set(float64(s.table.Untaken))
 }

@@ -40,6 +40,7 @@ type kernel struct {
 
 	dumps     *prometheus.CounterVec
 	malformed prometheus.Counter
+	oversized *netlink.Oversized
 }
 
 // New makes the source.
@@ -60,6 +61,7 @@ func New(options source.Options) (source.Source, error) {
 		Help: "Times that the table was read whole, by reason."}, []string{"reason"})
 	options.Metrics.MustRegister(k.dumps)
 	k.malformed = options.Counter("kernel_malformed_total", "Messages that could not be read and were passed over.")
+	k.oversized = netlink.NewOversized("kernel", options)
 	return k, nil
 }
 
@@ -427,6 +429,7 @@ func (f *follower) tell() {
 	if routes := f.table.Changes(); len(routes) > 0 {
 		f.sink.Apply("", routes)
 	}
+	f.k.oversized.Note(f.table)
 }
 
 func networkOrder(value uint16) uint32 {

@@ -4,6 +4,7 @@ package kernel
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"net/netip"
 	"os"
@@ -161,6 +162,64 @@ func TestATableOfANamedNamespace(t *testing.T) {
 		}
 	case <-time.After(10 * time.Second):
 		t.Error("the old namespace is followed")
+	}
+}
+
+// ECMP of more paths than iproute2 has room for.
+func wideRoute(t *testing.T, paths int) nl.Message {
+	var hops []byte
+	for i := range paths {
+		encoder := nl.NewAttributeEncoder()
+		encoder.Bytes(unix.RTA_GATEWAY, []byte{10, 1, byte(i >> 8), byte(i)})
+		gateway, _ := encoder.Encode()
+		hops = binary.NativeEndian.AppendUint16(hops, uint16(unix.SizeofRtNexthop+len(gateway)))
+		hops = append(append(hops, 0, 0, 0, 0, 0, 0), gateway...)
+	}
+	encoder := nl.NewAttributeEncoder()
+	encoder.Bytes(unix.RTA_DST, []byte{198, 51, 100, 0})
+	encoder.Bytes(unix.RTA_MULTIPATH, hops)
+	attributes, err := encoder.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return nl.Message{
+		Header: nl.Header{Type: unix.RTM_NEWROUTE, Flags: nl.Request | nl.Acknowledge | nl.Create | nl.Replace},
+		Data: append([]byte{unix.AF_INET, 24, 0, 0, unix.RT_TABLE_MAIN, unix.RTPROT_BGP, unix.RT_SCOPE_UNIVERSE,
+			unix.RTN_UNICAST, 0, 0, 0, 0}, attributes...)}
+}
+
+func TestARouteOfTooManyPathsDoesNotKeepTheOthersAway(t *testing.T) {
+	if !sourcetest.InNamespace(t) {
+		return
+	}
+	sourcetest.Ip(t, "addr add 10.1.255.255/8 dev v0", "route add 203.0.113.0/24 via 10.1.0.1")
+	requests, err := netlink.Dial("", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer requests.Close()
+	set := func(paths int) {
+		if _, err := requests.Execute(wideRoute(t, paths)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set(netlink.MaxHops + 1)
+	s, err := New(sourcetest.Options(t, ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sink := sourcetest.NewSink()
+	sourcetest.Run(t, func(source.Options) (source.Source, error) { return s, nil }, "", sink)
+	sourcetest.Eventually(t, "the dump", func() bool { return sink.State("") == "complete" })
+	if got := fmt.Sprint(sink.Prefixes()); got != "[203.0.113.0/24]" {
+		t.Errorf("%s", got)
+	}
+	set(netlink.MaxHops)
+	sourcetest.Eventually(t, "a route of fewer", func() bool { return len(sink.Paths("198.51.100.0/24")) == netlink.MaxHops })
+	set(netlink.MaxHops + 1)
+	within(t, sink, "198.51.100.0/24", "")
+	if n := testutil.ToFloat64(s.(*kernel).dumps.WithLabelValues(interrupted)); n != 0 {
+		t.Errorf("%v dumps were not whole", n)
 	}
 }
 

@@ -24,7 +24,8 @@ const (
 	wideWeights = 1 << 31
 )
 
-// MaxHops bounds the paths of one route and the members of one group.
+// MaxHops bounds the paths of a route that is told. Of a route or a group with more, one
+// more is kept, which says so.
 const MaxHops = 1024
 
 // Hop is one path: a gateway, a link, or both.
@@ -197,7 +198,7 @@ func decodeRoute(m nl.Message) (any, error) {
 	default:
 		if hop != (Hop{}) {
 			hop.Weight = 1
-			route.Hops = append(route.Hops, hop)
+			route.Hops = appendHop(route.Hops, hop)
 		}
 	}
 	return route, nil
@@ -236,9 +237,6 @@ func multipath(b []byte) ([]Hop, error) {
 		if length < unix.SizeofRtNexthop || length > len(b) {
 			return nil, fmt.Errorf("a path of %d bytes in %d", length, len(b))
 		}
-		if len(hops)+len(dead) == MaxHops {
-			return nil, errMany
-		}
 		hop := Hop{Weight: uint32(b[3]) + 1, Link: binary.NativeEndian.Uint32(b[4:])}
 		attributes, err := nl.NewAttributeDecoder(b[unix.SizeofRtNexthop:length])
 		if err != nil {
@@ -251,9 +249,9 @@ func multipath(b []byte) ([]Hop, error) {
 			return nil, err
 		}
 		if b[2]&unix.RTNH_F_DEAD != 0 {
-			dead = append(dead, hop)
+			dead = appendHop(dead, hop)
 		} else {
-			hops = append(hops, hop)
+			hops = appendHop(hops, hop)
 		}
 		b = b[min(len(b), (length+3)&^3):]
 	}
@@ -261,6 +259,13 @@ func multipath(b []byte) ([]Hop, error) {
 		return dead, nil
 	}
 	return hops, nil
+}
+
+func appendHop(hops []Hop, hop Hop) []Hop {
+	if len(hops) > MaxHops {
+		return hops
+	}
+	return append(hops, hop)
 }
 
 func decodeNextHop(m nl.Message) (any, error) {
@@ -315,9 +320,11 @@ func group(b []byte, wide bool) ([]Member, error) {
 	if len(b)%unix.SizeofNexthopGrp != 0 {
 		return nil, errShort
 	}
-	if len(b) > MaxHops*unix.SizeofNexthopGrp {
-		return nil, errMany
+	// Every member leads to a path: that bounds what a group of groups can cost.
+	if len(b) == 0 {
+		return nil, errors.New("a group without members")
 	}
+	b = b[:min(len(b), (MaxHops+1)*unix.SizeofNexthopGrp)]
 	members := make([]Member, 0, len(b)/unix.SizeofNexthopGrp)
 	for ; len(b) > 0; b = b[unix.SizeofNexthopGrp:] {
 		weight := uint32(b[4])
@@ -370,7 +377,4 @@ func address(b []byte, bits int) (netip.Addr, error) {
 	return result, nil
 }
 
-var (
-	errShort = errors.New("too short")
-	errMany  = fmt.Errorf("more than %d paths", MaxHops)
-)
+var errShort = errors.New("too short")

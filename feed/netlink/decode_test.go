@@ -129,6 +129,32 @@ func TestADeadPathDoesNotCountBesideALiveOne(t *testing.T) {
 	}
 }
 
+// Groups of groups without a path would cost a product of their sizes.
+func TestAGroupWithoutMembersIsRefused(t *testing.T) {
+	_, err := decodeAll(message(unix.RTM_NEWNEXTHOP, 0, make([]byte, 8), func(e *nl.AttributeEncoder) {
+		e.Uint32(unix.NHA_ID, 9)
+		e.Bytes(unix.NHA_GROUP, nil)
+	}))
+	if err == nil {
+		t.Error("no error")
+	}
+}
+
+func TestOfTooManyPathsOneMoreIsKept(t *testing.T) {
+	var paths, members []byte
+	for i := range 2 * MaxHops {
+		paths = append(paths, nextHopBytes(1, uint32(i+1), "198.51.100.1")...)
+		members = binary.NativeEndian.AppendUint32(members, uint32(i+1))
+		members = append(members, 0, 0, 0, 0)
+	}
+	if hops, err := multipath(paths); err != nil || len(hops) != MaxHops+1 {
+		t.Errorf("%d paths, %v", len(hops), err)
+	}
+	if all, err := group(members, false); err != nil || len(all) != MaxHops+1 {
+		t.Errorf("%d members, %v", len(all), err)
+	}
+}
+
 // Each length is cut, and each byte of a length is made wrong: nothing reads past
 // the end, which would panic.
 func TestMessagesThatAreCutAreRefusedOrShorter(t *testing.T) {

@@ -4,10 +4,13 @@ package netlink
 
 import (
 	"fmt"
+	"log/slog"
+	"maps"
 	"net/netip"
 	"slices"
 	"unique"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sys/unix"
 
 	"planb.dev/lookup/feed/source"
@@ -39,6 +42,9 @@ type Table struct {
 	// Objects that changed although routes name them.
 	moved   map[uint32]struct{}
 	waiting map[netip.Prefix]struct{} // for an object that is not known
+	// Routes of more than MaxHops paths, and those that were not when they were noted.
+	oversized map[netip.Prefix]struct{}
+	outgrown  []netip.Prefix
 	// Untaken counts routes of no table and of one that is known to be another one's.
 	Untaken int
 	// Doubts counts messages that mean something else if the table has them already, as
@@ -91,7 +97,7 @@ func NewTable(rules Rules, link func(index uint32) string) *Table {
 		uses:    map[uint32]int{},
 		changed: map[netip.Prefix]struct{}{},
 		moved:   map[uint32]struct{}{},
-		waiting: map[netip.Prefix]struct{}{},
+		waiting: map[netip.Prefix]struct{}{}, oversized: map[netip.Prefix]struct{}{},
 	}
 }
 
@@ -197,8 +203,8 @@ func with(all []alternative, r *Route) (left []alternative, exact bool) {
 			for _, hop := range r.Hops {
 				if j := indexOf(hops, hop); j >= 0 {
 					hops[j] = hop
-				} else if len(hops) < MaxHops {
-					hops = append(hops, hop)
+				} else {
+					hops = appendHop(hops, hop)
 				}
 			}
 			all[i].hops = makePaths(hops)
@@ -233,6 +239,9 @@ func without(all []alternative, r *Route) (left []alternative, fits, exact bool)
 	if r.Prefix.Addr().Is6() && all[at].group == 0 && gone.group == 0 && len(r.Hops) > 0 {
 		hops := all[at].hops.slice()
 		before := len(hops)
+		if before > MaxHops {
+			return all, false, false // how many are left is not known
+		}
 		for _, hop := range r.Hops {
 			if j := indexOf(hops, hop); j >= 0 {
 				hops = slices.Delete(hops, j, j+1)
@@ -341,7 +350,8 @@ const maxDepth = 4
 const maxShare = 1 << 16
 
 // Changes returns the routes of the prefixes that changed, and forgets that they did. A
-// route whose object is not known keeps its old answer. One by an interface without a name
+// route whose object is not known keeps its old answer; one of too many paths has none, and
+// no other of its prefix answers for it. One by an interface without a name
 // is told with its number, and among the changes again until it has one.
 func (t *Table) Changes() []source.Route {
 	if len(t.moved) > 0 {
@@ -373,12 +383,21 @@ func (t *Table) resolve(prefixes map[netip.Prefix]struct{}) []source.Route {
 	result := make([]source.Route, 0, len(prefixes))
 	// Routes of a batch have few different ways; each list is shared.
 	type answer struct {
-		ways  []source.NextHop
-		named bool
+		ways             []source.NextHop
+		named, oversized bool
+	}
+	answerOf := func(hops []Hop) answer {
+		if len(hops) > MaxHops {
+			return answer{named: true, oversized: true}
+		}
+		ways, named := t.ways(hops)
+		return answer{ways: ways, named: named}
 	}
 	byGroup, byHops := map[uint32]answer{}, map[paths]answer{}
 	for prefix := range prefixes {
+		_, wasOversized := t.oversized[prefix]
 		delete(t.waiting, prefix)
+		delete(t.oversized, prefix)
 		first, ok := t.routes[prefix]
 		if !ok {
 			delete(prefixes, prefix)
@@ -388,16 +407,24 @@ func (t *Table) resolve(prefixes map[netip.Prefix]struct{}) []source.Route {
 		var a answer
 		if first.group == 0 {
 			if a, ok = byHops[first.hops]; !ok {
-				a.ways, a.named = t.ways(first.hops.slice())
+				a = answerOf(first.hops.slice())
 				byHops[first.hops] = a
 			}
 		} else if a, ok = byGroup[first.group]; !ok {
 			hops, _ := t.expand(nil, first.group, 1, maxDepth)
-			a.ways, a.named = t.ways(hops)
+			a = answerOf(hops)
 			byGroup[first.group] = a
 		}
 		if a.named {
 			delete(prefixes, prefix)
+		}
+		if a.oversized {
+			t.oversized[prefix] = struct{}{}
+			if !wasOversized {
+				t.outgrown = append(t.outgrown, prefix)
+			}
+			result = append(result, source.Route{Prefix: prefix})
+			continue
 		}
 		if len(a.ways) == 0 {
 			t.waiting[prefix] = struct{}{}
@@ -409,10 +436,14 @@ func (t *Table) resolve(prefixes map[netip.Prefix]struct{}) []source.Route {
 	return result
 }
 
-// expand adds the paths of an object to `hops`; false if one of them is not known.
+// expand adds the paths of an object to `hops`, until there are more than MaxHops; false
+// if one of them is not known.
 func (t *Table) expand(hops []Hop, id, weight uint32, depth int) ([]Hop, bool) {
+	if len(hops) > MaxHops {
+		return hops, true
+	}
 	object := t.objects[id]
-	if object == nil || depth == 0 || len(hops) >= MaxHops {
+	if object == nil || depth == 0 {
 		return nil, false
 	}
 	if object.Group == nil {
@@ -453,4 +484,36 @@ func (t *Table) ways(hops []Hop) (result []source.NextHop, named bool) {
 		result[at].Weight += hop.Weight
 	}
 	return result, named
+}
+
+// Oversized counts the routes that are left out because of too many paths, and names them.
+type Oversized struct {
+	log   *slog.Logger
+	gauge prometheus.Gauge
+	named map[netip.Prefix]struct{}
+}
+
+// NewOversized makes the metric of a kind of source.
+func NewOversized(kind string, options source.Options) *Oversized {
+	return &Oversized{log: options.Log, gauge: options.Gauge(kind+"_oversized_routes",
+		fmt.Sprintf("Routes that are left out because they have more than %d paths.", MaxHops))}
+}
+
+// Note takes what Changes found. A route is named once, also over a new table that has it
+// when it is noted for the first time.
+func (o *Oversized) Note(t *Table) {
+	o.gauge.Set(float64(len(t.oversized)))
+	anew := slices.DeleteFunc(t.outgrown, func(prefix netip.Prefix) bool {
+		_, named := o.named[prefix]
+		return named
+	})
+	t.outgrown = nil
+	if len(anew) > 0 {
+		const shown = 8
+		o.log.Warn("routes have too many paths and are left out", "routes", len(anew), "most", MaxHops,
+			"prefixes", fmt.Sprint(anew[:min(len(anew), shown)]))
+	}
+	if len(anew) > 0 || len(o.named) > len(t.oversized) {
+		o.named = maps.Clone(t.oversized)
+	}
 }

@@ -4,14 +4,17 @@ package netlink
 
 import (
 	"fmt"
+	"log/slog"
 	"net/netip"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"golang.org/x/sys/unix"
 
 	"planb.dev/lookup/feed/source"
+	"planb.dev/lookup/feed/source/sourcetest"
 )
 
 func linkName(index uint32) string { return fmt.Sprintf("eth%d", index) }
@@ -234,4 +237,72 @@ func TestAnInterfaceThatIsNamedLaterIsToldAnew(t *testing.T) {
 	name = "eth12"
 	expect(t, table, "2001:db8::/32 eth12")
 	expect(t, table, "")
+}
+
+func manyHops(count int) (hops []Hop) {
+	for i := range count {
+		hops = append(hops, via(netip.AddrFrom4([4]byte{10, 1, byte(i >> 8), byte(i)}).String()))
+	}
+	return hops
+}
+
+func TestARouteOfTooManyPathsIsLeftOutAndNamedOnce(t *testing.T) {
+	options := sourcetest.Options(t, "")
+	var log strings.Builder
+	options.Log = slog.New(slog.NewTextHandler(&log, nil))
+	oversized := NewOversized("test", options)
+	count := func(want float64) {
+		t.Helper()
+		if count := testutil.ToFloat64(oversized.gauge); count != want {
+			t.Errorf("%v routes are counted, not %v", count, want)
+		}
+	}
+	group := &NextHop{ID: 7}
+	for i := range uint32(MaxHops + 1) {
+		group.Group = append(group.Group, Member{i + 10, 1})
+	}
+	var table *Table
+	for range 2 { // the table is read anew
+		table = NewTable(Rules{Table: unix.RT_TABLE_MAIN}, linkName)
+		table.Route(newRoute("192.0.2.0/24", 10, manyHops(MaxHops+1)...))
+		table.Route(newRoute("192.0.2.0/24", 20, via("198.51.100.2"))) // the kernel does not use it
+		table.Route(newRoute("203.0.113.0/24", 10, via("198.51.100.3")))
+		for i, hop := range manyHops(MaxHops + 1) {
+			table.NextHop(&NextHop{ID: uint32(i + 10), Hop: hop})
+		}
+		table.NextHop(group)
+		table.Route(newGroupRoute("198.51.100.0/24", 7))
+		expect(t, table, "192.0.2.0/24; 198.51.100.0/24; 203.0.113.0/24 198.51.100.3")
+		oversized.Note(table)
+		count(2)
+	}
+	if out := log.String(); strings.Count(out, "\n") != 1 || !strings.Contains(out, "192.0.2.0/24") || !strings.Contains(out, "198.51.100.0/24") {
+		t.Errorf("the log is %s", out)
+	}
+	if table.Waiting() != 0 {
+		t.Errorf("%d routes wait", table.Waiting())
+	}
+	table.NextHop(&NextHop{ID: 7, Group: group.Group[:2]})
+	expect(t, table, "198.51.100.0/24 10.1.0.0 10.1.0.1")
+	table.Route(gone(newRoute("192.0.2.0/24", 10)))
+	expect(t, table, "192.0.2.0/24 198.51.100.2")
+	oversized.Note(table)
+	count(0)
+}
+
+func TestPathsThatJoinOneByOneAreTooManyAsWell(t *testing.T) {
+	table := NewTable(Rules{Table: unix.RT_TABLE_MAIN}, linkName)
+	table.Route(newRoute("2001:db8::/32", 1024, manyHops(MaxHops-1)...))
+	further := newRoute("2001:db8::/32", 1024)
+	further.Append = true
+	for i, paths := range []int{MaxHops, 0, 0} {
+		further.Hops = []Hop{via(fmt.Sprintf("fe80::%d", i+1))}
+		table.Route(further)
+		if routes := table.Changes(); len(routes) != 1 || len(routes[0].Paths) != paths {
+			t.Errorf("%d routes, not one of %d paths", len(routes), paths)
+		}
+	}
+	if table.Route(gone(newRoute("2001:db8::/32", 1024, via("fe80::1")))) {
+		t.Error("that one of more paths than are known has ended is no contradiction")
+	}
 }

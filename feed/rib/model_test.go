@@ -209,6 +209,7 @@ type oracleSession struct {
 	lost              time.Time
 	lostFor           time.Duration // before that
 	repeated          map[netip.Prefix]bool
+	gone              map[netip.Prefix]bool // withdrawn before it told all
 }
 
 // How long it was lost in all.
@@ -227,7 +228,7 @@ type oracleRoute struct {
 
 func (o *oracleSource) session(name string) *oracleSession {
 	if o.sessions[name] == nil {
-		o.sessions[name] = &oracleSession{live: true, repeated: map[netip.Prefix]bool{}}
+		o.sessions[name] = &oracleSession{live: true, repeated: map[netip.Prefix]bool{}, gone: map[netip.Prefix]bool{}}
 	}
 	return o.sessions[name]
 }
@@ -266,8 +267,12 @@ func (o *oracle) tick(now time.Time) {
 			if !session.live && now.Sub(session.lost) >= staleTime {
 				session.stale = true
 			}
-			maps.DeleteFunc(s.routes, func(_ netip.Prefix, r oracleRoute) bool {
-				return r.session == name && session.away(now)-r.toldAt >= staleTime
+			maps.DeleteFunc(s.routes, func(prefix netip.Prefix, r oracleRoute) bool {
+				gone := r.session == name && session.away(now)-r.toldAt >= staleTime
+				if gone {
+					delete(o.leftover, prefix)
+				}
+				return gone
 			})
 		}
 	}
@@ -343,6 +348,11 @@ func (w *world) apply(at int, name string) {
 			routes = append(routes, source.Route{Prefix: prefix})
 			if s.routes[prefix].session == name && session.live {
 				delete(s.routes, prefix)
+				if session.told {
+					delete(w.oracle.leftover, prefix)
+				} else if w.oracle.online && w.oracle.leftover[prefix] {
+					session.gone[prefix] = true
+				}
 			}
 			continue
 		}
@@ -374,8 +384,16 @@ func (w *world) step() {
 		session := s.session(name)
 		session.told = true
 		maps.DeleteFunc(s.routes, func(prefix netip.Prefix, r oracleRoute) bool {
-			return r.session == name && !session.repeated[prefix]
+			if r.session != name || session.repeated[prefix] {
+				return false
+			}
+			session.gone[prefix] = true
+			return true
 		})
+		for prefix := range session.gone {
+			delete(w.oracle.leftover, prefix)
+		}
+		clear(session.gone)
 		w.oracle.settle(w.now)
 		sink.Complete(name)
 	case 4:
@@ -387,7 +405,12 @@ func (w *world) step() {
 		if w.random.IntN(5) == 0 {
 			if s.sessions[name] != nil {
 				delete(s.sessions, name)
-				maps.DeleteFunc(s.routes, func(_ netip.Prefix, r oracleRoute) bool { return r.session == name })
+				maps.DeleteFunc(s.routes, func(prefix netip.Prefix, r oracleRoute) bool {
+					if r.session == name {
+						delete(w.oracle.leftover, prefix)
+					}
+					return r.session == name
+				})
 				w.oracle.settle(w.now)
 			}
 			sink.Forget(name)

@@ -84,6 +84,7 @@ func (s *Sink) Apply(name string, routes []source.Route) {
 			}
 			for at, claim := range e.claims {
 				if claim.session == session {
+					session.withdraws(c.key, e)
 					s.table.remove(c.key, e, at, false)
 					break
 				}
@@ -92,12 +93,32 @@ func (s *Sink) Apply(name string, routes []source.Route) {
 	})
 }
 
+// withdraws notes that it withdraws a route, which a leftover outlives until the session has
+// told all.
+func (s *session) withdraws(k source.Key, e *entry) {
+	switch {
+	case s.told:
+		e.leftover = false
+	case e.leftover && s.gone == nil:
+		s.gone = map[source.Key]struct{}{k: {}}
+	case e.leftover:
+		s.gone[k] = struct{}{}
+	}
+}
+
 // Complete is source.Sink's.
 func (s *Sink) Complete(name string) {
 	s.table.locked(func() {
 		session := s.session(name)
 		session.told, session.begun = true, false
 		session.lostFor, session.earlier = 0, nil
+		for k := range session.gone {
+			if e := s.table.entries[k]; e != nil && e.leftover {
+				e.leftover = false
+				s.table.touch(k, e, true)
+			}
+		}
+		session.gone = nil
 		count := 0
 		if stale := session.routes - session.fresh; s.table.waits(stale, session.routes) {
 			session.held = true

@@ -93,6 +93,8 @@ type session struct {
 	// a session that begins again and again keeps nothing that it never repeats.
 	lostFor time.Duration
 	earlier []told
+	// Leftovers that it told and withdrew before it had told all.
+	gone map[source.Key]struct{}
 }
 
 // Routes with marks up to `mark` were told when their session had been lost for so long.
@@ -145,7 +147,9 @@ type claim struct {
 type entry struct {
 	claims []claim // one a source, the best first
 	sent   uint32  // the id that the server has once it has all batches; 0: no route
-	// The server had the route before all sources have told all.
+	// The server had the route before all sources have told all: it may be of one that
+	// is yet to tell it. Not any more once a session withdrew it that has told all, or that
+	// was lost for too long: the answer is known to be false then.
 	leftover bool
 }
 
@@ -281,6 +285,7 @@ func (t *Table) sweep(s *session, below uint32) int {
 	for k, e := range t.entries {
 		at := slices.IndexFunc(e.claims, func(c claim) bool { return c.session == s })
 		if at >= 0 && e.claims[at].mark < below {
+			e.leftover = false
 			t.remove(k, e, at, true)
 			count++
 		}

@@ -310,6 +310,42 @@ func TestASessionAnswersForItsPartOfTheLeftovers(t *testing.T) {
 	}
 }
 
+func TestASessionThatHasToldAllWithdrawsWhileAnotherOneTells(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	table := New(Options{Sources: []SourceOptions{{Name: "a", StaleTime: staleTime}, {Name: "b", StaleTime: staleTime}},
+		FirstID: firstID, WithdrawDelay: withdrawDelay, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return now }})
+	server := newServer(t)
+	prefixes := []string{"10.0.0.0/8", "11.0.0.0/8", "12.0.0.0/8", "13.0.0.0/8"}
+	for _, prefix := range prefixes {
+		server.routes[netip.MustParsePrefix(prefix)] = 7
+	}
+	server.list(table)
+	a, b := table.Sink(0), table.Sink(1)
+	b.Begin("") // and never ends that
+	a.Begin("")
+	for _, prefix := range prefixes[:3] {
+		a.Apply("", route(prefix, source.NextHop{ID: 7}))
+	}
+	withdrawn := func(when string, count int) {
+		t.Helper()
+		now = now.Add(withdrawDelay)
+		if batch := table.Take(1000); batch.Withdrawn != count {
+			t.Errorf("%d are withdrawn %s, not %d", batch.Withdrawn, when, count)
+		}
+	}
+	a.Apply("", route(prefixes[0]))
+	withdrawn("while it tells all", 0)
+	a.Complete("")
+	withdrawn("when it has told all", 1)
+	a.Apply("", route(prefixes[1]))
+	withdrawn("by a word of it", 1)
+	a.Begin("")
+	a.Complete("")
+	withdrawn("by a sweep", 1)
+	b.Complete("")
+	withdrawn("that no source claims, when all have told all", 1)
+}
+
 func TestWeightsOfOneNextHopAddUpToTheLargestOne(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	table, sink := newTable(&now)

@@ -10,10 +10,12 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/osrg/gobgp/v4/api"
 	"github.com/osrg/gobgp/v4/pkg/apiutil"
 	bgpconfig "github.com/osrg/gobgp/v4/pkg/config"
 	"github.com/osrg/gobgp/v4/pkg/config/oc"
@@ -165,6 +167,10 @@ func (s *speaker) Run(ctx context.Context, sink source.Sink) error {
 	gobgp := server.NewBgpServer(options...)
 	go gobgp.Serve()
 	w := newWatch(s, sink, set)
+	w.hasPeer = func(address netip.Addr) (has bool) {
+		err := gobgp.ListPeer(ctx, &api.ListPeerRequest{Address: address.String()}, func(*api.Peer) { has = true })
+		return has || err != nil
+	}
 	program := ctx
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -9,9 +9,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/osrg/gobgp/v4/api"
 	"github.com/osrg/gobgp/v4/pkg/apiutil"
 	"github.com/osrg/gobgp/v4/pkg/config/oc"
 	"github.com/osrg/gobgp/v4/pkg/packet/bgp"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 
 	"planb.dev/lookup/client/go/planbv1"
 	"planb.dev/lookup/feed/bgp/bgptest"
@@ -95,6 +98,57 @@ func TestAPeerThatIsKilledKeepsItsRoutes(t *testing.T) {
 				t.Errorf("%d withdrawals, not 1", sink.Withdrawn())
 			}
 		})
+	}
+}
+
+func TestAPeerThatIsDeletedIsForgotten(t *testing.T) {
+	t.Parallel()
+	sink := sourcetest.NewSink()
+	control := fmt.Sprintf("127.0.0.1:%d", bgptest.FreePort(t, "127.0.0.1"))
+	port := listen(t, sink, "", "quiet: 300ms\ngrpc: "+control, "127.0.0.14", "127.0.0.15")
+	bgptest.Start(t, "127.0.0.14", port, true, lines(10)...)
+	bgptest.Start(t, "127.0.0.15", port, true, "add 2001:db8:ff::/48 2001:db8:ffff::1")
+	await(t, sink, "127.0.0.14", "complete")
+	await(t, sink, "127.0.0.15", "complete")
+	connection, err := grpc.NewClient(control, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer connection.Close()
+	// As `gobgp neighbor 127.0.0.14 del` does.
+	if _, err := api.NewGoBgpServiceClient(connection).DeletePeer(t.Context(), &api.DeletePeerRequest{Address: "127.0.0.14"}); err != nil {
+		t.Fatal(err)
+	}
+	await(t, sink, "127.0.0.14", "forgotten")
+	if got := fmt.Sprint(sink.Prefixes()); got != "[2001:db8:ff::/48]" {
+		t.Error(got)
+	}
+}
+
+// One that only went away keeps its routes, whether GoBGP keeps it or not.
+func TestAPeerThatIsGoneForAReasonIsNotForgotten(t *testing.T) {
+	for reason, c := range map[api.PeerState_DisconnectReason]struct {
+		has   bool
+		state string
+		peers int
+	}{
+		api.PeerState_DISCONNECT_REASON_UNSPECIFIED:        {false, "forgotten", 0},
+		api.PeerState_DISCONNECT_REASON_DECONFIGURED:       {true, "lost", 1},
+		api.PeerState_DISCONNECT_REASON_HOLD_TIMER_EXPIRED: {false, "lost", 0}, // a dynamic neighbour
+	} {
+		w, sink := newTestWatch(t, false)
+		w.hasPeer = func(netip.Addr) bool { return c.has }
+		w.state(bgp.BGP_FSM_ESTABLISHED)
+		w.take(announcements(1, false)...)
+		event := &apiutil.WatchEventMessage_PeerEvent{Type: apiutil.PEER_EVENT_STATE}
+		event.Peer.State.NeighborAddress = netip.MustParseAddr(graceful)
+		event.Peer.State.SessionState = bgp.BGP_FSM_IDLE
+		event.Peer.State.DisconnectReason = reason
+		w.peerEvent(event)
+		w.quiet.Wait()
+		if got := sink.State(graceful); got != c.state || len(w.peers) != c.peers {
+			t.Errorf("%v: %s, %d peers", reason, got, len(w.peers))
+		}
 	}
 }
 

@@ -3,6 +3,7 @@
 package bgp
 
 import (
+	"maps"
 	"net"
 	"net/netip"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"time"
 	"unique"
 
+	"github.com/osrg/gobgp/v4/api"
 	"github.com/osrg/gobgp/v4/pkg/apiutil"
 	"github.com/osrg/gobgp/v4/pkg/config/oc"
 	"github.com/osrg/gobgp/v4/pkg/packet/bgp"
@@ -43,6 +45,8 @@ type watch struct {
 	alone   map[path]*route        // of one path: shared by all prefixes that have it
 	timer   *time.Timer
 	quiet   sync.WaitGroup
+	// GoBGP has a peer of the address; not to be called in its events.
+	hasPeer func(netip.Addr) bool
 }
 
 // peer is a session of the sink.
@@ -346,6 +350,9 @@ func (w *watch) peerEvent(event *apiutil.WatchEventMessage_PeerEvent) {
 		if p.established {
 			w.leave(p) // GoBGP keeps all paths for a restart
 		}
+		if event.Type == apiutil.PEER_EVENT_STATE && state.SessionState == bgp.BGP_FSM_IDLE && w.hasPeer != nil {
+			w.quiet.Go(func() { w.forgetIfGone(p, state) })
+		}
 		return
 	}
 	if p.established {
@@ -365,6 +372,27 @@ func (w *watch) peerEvent(event *apiutil.WatchEventMessage_PeerEvent) {
 		w.awaitQuiet(p, source.Quiet{After: w.s.Quiet, Share: w.s.Share})
 	} else {
 		w.awaitQuiet(p, source.Quiet{After: endWait * w.s.Quiet, Share: w.s.Share})
+	}
+}
+
+// forgetIfGone forgets a peer that GoBGP has no more. Nothing is expected of one that was
+// deleted, which GoBGP tells as the end without a reason, and its routes go; it may also be
+// deleted and made anew. A dynamic one that went away may come back: its routes stay for the
+// stale time.
+func (w *watch) forgetIfGone(p *peer, state apiutil.PeerState) {
+	if w.hasPeer(state.NeighborAddress) {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.sink == nil || p == w.local || p.established {
+		return
+	}
+	w.flush()
+	maps.DeleteFunc(w.peers, func(_ netip.Addr, other *peer) bool { return other == p })
+	if state.DisconnectReason == api.PeerState_DISCONNECT_REASON_UNSPECIFIED {
+		w.s.Log.Info("a peer was deleted", "session", p.session)
+		w.sink.Forget(p.session)
 	}
 }
 

@@ -206,6 +206,7 @@ type oracleSource struct {
 
 type oracleSession struct {
 	told, stale, live bool
+	expected          bool
 	lost              time.Time
 	lostFor           time.Duration // before that
 	repeated          map[netip.Prefix]bool
@@ -274,6 +275,9 @@ func (o *oracle) tick(now time.Time) {
 				}
 				return gone
 			})
+			if session.stale && !session.expected {
+				delete(s.sessions, name)
+			}
 		}
 	}
 	o.settle(now)
@@ -340,7 +344,11 @@ func (w *world) connect() {
 
 func (w *world) apply(at int, name string) {
 	s := w.oracle.sources[at]
+	isNew := s.sessions[name] == nil
 	session := s.session(name)
+	if isNew {
+		session.live, session.lost = false, w.now
+	}
 	var routes []source.Route
 	for range 1 + w.random.IntN(6) {
 		prefix := w.prefix()
@@ -397,8 +405,10 @@ func (w *world) step() {
 		w.oracle.settle(w.now)
 		sink.Complete(name)
 	case 4:
+		isNew := s.sessions[name] == nil
 		if session := s.session(name); session.live {
 			session.live, session.lost = false, w.now
+			session.expected = session.expected || isNew
 		}
 		sink.Lost(name)
 	case 5:

@@ -21,7 +21,7 @@ func (t *Table) Sink(index int) *Sink { return &Sink{t, t.sources[index]} }
 func (s *Sink) session(name string) *session {
 	found := s.from.sessions[name]
 	if found == nil {
-		found = &session{source: s.from}
+		found = &session{source: s.from, expected: name == ""}
 		s.from.sessions[name] = found
 	}
 	return found
@@ -72,7 +72,13 @@ func (s *Sink) Apply(name string, routes []source.Route) {
 	}
 	s.table.locked(func() {
 		s.from.stats.Refused += uint64(refused)
-		session := s.session(name)
+		session := s.from.sessions[name]
+		if session == nil {
+			session = s.session(name)
+			if !session.expected { // it was forgotten, and has not begun since
+				session.lost = s.table.options.Now()
+			}
+		}
 		for _, c := range changes {
 			if c.keep || c.set != (pathSet{}) {
 				s.table.set(session, c.key, c.set)
@@ -140,8 +146,10 @@ func (s *Sink) Lost(name string) {
 }
 
 func (s *Sink) lose(name string) {
+	isNew := s.from.sessions[name] == nil
 	if session := s.session(name); session.lost.IsZero() {
 		session.lost, session.begun, session.held = s.table.options.Now(), false, false
+		session.expected = session.expected || isNew
 		s.table.options.Log.Warn("a session is lost", "source", s.from.Name, "session", name,
 			"routes", session.routes, "stale_time", s.from.StaleTime.String())
 	}

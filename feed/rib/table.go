@@ -85,10 +85,12 @@ type session struct {
 	routes int
 	fresh  int // of these, with the mark
 	told   bool
-	begun  bool      // and has not told all since
-	held   bool      // what it did not repeat waits for Sweep
-	lost   time.Time // zero while it lives
-	stale  bool      // lost for too long
+	// Its name is of the configuration: it is waited for, also when it is lost.
+	expected bool
+	begun    bool      // and has not told all since
+	held     bool      // what it did not repeat waits for Sweep
+	lost     time.Time // zero while it lives
+	stale    bool      // lost for too long
 	// How long it was lost before that, and when which routes were told, since it told all:
 	// a session that begins again and again keeps nothing that it never repeats.
 	lostFor time.Duration
@@ -396,6 +398,9 @@ func (t *Table) Tick() {
 				if count > 0 {
 					t.options.Log.Warn("routes of a session that was lost were withdrawn", "source", f.Name,
 						"session", name, "routes", count, "stale_time", f.StaleTime.String())
+				}
+				if s.stale && !s.expected {
+					delete(f.sessions, name)
 				}
 			}
 		}

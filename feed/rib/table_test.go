@@ -125,6 +125,47 @@ func TestASessionThatComesAndGoesKeepsOnlyWhatItRepeats(t *testing.T) {
 	}
 }
 
+// Dynamic neighbours come by any address.
+func TestASessionWhoseNameCameAndWentIsForgotten(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	table, sink := newTable(&now)
+	sink.Lost("expected")
+	for i := range 3 {
+		sink.Begin(fmt.Sprint(i))
+		sink.Apply(fmt.Sprint(i), route(fmt.Sprintf("1%d.0.0.0/8", i), via("192.0.2.1", "", 0)))
+		sink.Lost(fmt.Sprint(i))
+	}
+	sink.Begin("expected")
+	sink.Complete("expected")
+	table.Tick()
+	if s := table.Stats(); s.AllTold || s.Sources[0].Lost != 3 || s.Sources[0].Routes != 3 {
+		t.Errorf("%+v", s)
+	}
+	now = now.Add(staleTime)
+	table.Tick()
+	if s := table.Stats(); !s.AllTold || s.Sources[0].Lost != 0 || s.Sources[0].Routes != 0 {
+		t.Errorf("%+v", s)
+	}
+	// What is still told of it, without a beginning, does not stay for ever.
+	sink.Apply("1", route("10.0.0.0/8", via("192.0.2.1", "", 0)))
+	now = now.Add(staleTime - 1)
+	table.Tick()
+	if s := table.Stats().Sources[0]; s.Routes != 1 {
+		t.Errorf("%+v", s)
+	}
+	now = now.Add(1)
+	table.Tick()
+	if s := table.Stats().Sources[0]; s.Routes != 0 || s.Lost != 0 {
+		t.Errorf("%+v", s)
+	}
+	sink.Lost("expected")
+	now = now.Add(staleTime)
+	table.Tick()
+	if s := table.Stats().Sources[0]; s.Lost != 1 {
+		t.Errorf("%+v", s)
+	}
+}
+
 func TestARouteThatIsRefusedIsCountedAndNotKept(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	table, sink := newTable(&now)

@@ -75,10 +75,12 @@ type Sink interface {
 	// Lost says that the session ended. Its routes stay for the source's
 	// stale_time, and then go, unless it begins again before. A session may be
 	// lost before it ever began: then it is expected, and the feed is not ready.
+	// One that was not, and is not "", is forgotten when it is lost for that time:
+	// its name came and went.
 	Lost(session string)
 
 	// Forget removes a session and its routes at once: nothing is expected of it any
-	// more. A source with names that come and go forgets those that do not come back.
+	// more, such as of a peer that an operator deleted.
 	Forget(session string)
 
 	// Progress counts the routes of the session that were told since Begin, and those

@@ -4,6 +4,8 @@
 package bgproute
 
 import (
+	"encoding/binary"
+	"errors"
 	"net/netip"
 	"slices"
 
@@ -70,4 +72,93 @@ func Negotiated(local, remote []bgp.ParameterCapabilityInterface) []bgp.Family {
 		}
 	}
 	return result
+}
+
+// Named is what of an UPDATE names routes of the two families: of a message that cannot be
+// read whole, those that are to be withdrawn (RFC 7606 section 4). It has an error if these
+// cannot be read either, or if some may be missing.
+func Named(message []byte, options ...*bgp.MarshallingOption) (*bgp.BGPUpdate, error) {
+	if len(message) < bgp.BGP_HEADER_LENGTH || message[bgp.BGP_HEADER_LENGTH-1] != bgp.BGP_MSG_UPDATE {
+		return nil, errNamed
+	}
+	length := int(binary.BigEndian.Uint16(message[bgp.BGP_HEADER_LENGTH-3:]))
+	if length < bgp.BGP_HEADER_LENGTH || length > len(message) {
+		return nil, errNamed
+	}
+	body := message[bgp.BGP_HEADER_LENGTH:length]
+	withdrawn, rest, ok := cut(body)
+	attributes, announced, too := cut(rest)
+	if !ok || !too {
+		return nil, errNamed
+	}
+	var kept []byte
+	reaches, whole := len(announced) > 0, true
+	for len(attributes) > 0 {
+		kind, value, size := attribute(attributes)
+		if size == 0 {
+			whole = false
+			break
+		}
+		reach := kind == bgp.BGP_ATTR_TYPE_MP_REACH_NLRI
+		if reach || kind == bgp.BGP_ATTR_TYPE_MP_UNREACH_NLRI {
+			if len(value) < 3 {
+				return nil, errNamed
+			}
+			if slices.Contains(Families, bgp.NewFamily(binary.BigEndian.Uint16(value), value[2])) {
+				kept, reaches = append(kept, attributes[:size]...), reaches || reach
+			}
+		}
+		attributes = attributes[size:]
+	}
+	// One that was not found could be what names routes (section 5.2).
+	if !whole && !reaches {
+		return nil, errNamed
+	}
+	body = append(binary.BigEndian.AppendUint16(nil, uint16(len(withdrawn))), withdrawn...)
+	body = append(append(binary.BigEndian.AppendUint16(body, uint16(len(kept))), kept...), announced...)
+	update := &bgp.BGPUpdate{}
+	if err := decode(update, body, options); err != nil {
+		return nil, err
+	}
+	return update, nil
+}
+
+var errNamed = errors.New("the routes that an UPDATE names cannot be read")
+
+// decode has an error where GoBGP panics.
+func decode(update *bgp.BGPUpdate, body []byte, options []*bgp.MarshallingOption) (err error) {
+	defer func() {
+		if recover() != nil {
+			err = errNamed
+		}
+	}()
+	return update.DecodeFromBytes(body, options...)
+}
+
+// cut divides at a length of two bytes.
+func cut(b []byte) (before, after []byte, ok bool) {
+	if len(b) < 2 || len(b)-2 < int(binary.BigEndian.Uint16(b)) {
+		return nil, nil, false
+	}
+	size := 2 + int(binary.BigEndian.Uint16(b))
+	return b[2:size], b[size:], true
+}
+
+// attribute is the first one of several; its size is 0 if it has no end.
+func attribute(b []byte) (kind bgp.BGPAttrType, value []byte, size int) {
+	head := 3
+	if len(b) < head {
+		return 0, nil, 0
+	}
+	size = int(b[2])
+	if bgp.BGPAttrFlag(b[0])&bgp.BGP_ATTR_FLAG_EXTENDED_LENGTH != 0 {
+		if head++; len(b) < head {
+			return 0, nil, 0
+		}
+		size = int(binary.BigEndian.Uint16(b[2:]))
+	}
+	if size += head; size > len(b) {
+		return 0, nil, 0
+	}
+	return bgp.BGPAttrType(b[1]), b[head:size], size
 }

@@ -60,8 +60,8 @@ type station struct {
 	source.Options
 	distinguisher uint64
 
-	messages, malformed, ignored, refused, nowhere prometheus.Counter
-	connected, up                                  prometheus.Gauge
+	messages, malformed, ignored, refused, nowhere, withdrawn, doubted prometheus.Counter
+	connected, up                                                      prometheus.Gauge
 }
 
 // New makes the source.
@@ -114,7 +114,9 @@ func New(options source.Options) (source.Source, error) {
 		return nil, err
 	}
 	s.messages = options.Counter("bmp_messages_total", "Messages that routers sent.")
-	s.malformed = options.Counter("bmp_malformed_total", "Messages that could not be read and were passed over.")
+	s.malformed = options.Counter("bmp_malformed_total", "Messages that could not be read.")
+	s.withdrawn = options.Counter("bmp_treated_as_withdrawn_total", "Routes that were withdrawn because what was announced of them could not be read.")
+	s.doubted = options.Counter("bmp_doubted_peers_total", "Times that the routes of a peer became stale because a message of it could not be read.")
 	s.ignored = options.Counter("bmp_ignored_total", "Messages of tables, peers and VRFs that do not count.")
 	s.refused = options.Counter("bmp_sweeps_refused_total", "Times that a peer had told all or was quiet, with too few routes told again.")
 	s.nowhere = options.Counter("bmp_paths_refused_total", "Paths of peers that name no next hop.")
@@ -280,7 +282,7 @@ func (s *station) follow(t *table, connections *connections, router netip.Addr, 
 	log.Info("a router is connected")
 	s.connected.Inc()
 	defer s.connected.Dec()
-	r := &follower{s: s, t: t, router: router, peers: map[peerKey]*peer{}}
+	r := &follower{s: s, t: t, router: router, peers: map[peerKey]*peer{}, close: func() { connection.Close() }}
 	log.Warn("a router's connection ended", "error", r.read(reader))
 	r.lose()
 }

@@ -4,8 +4,10 @@ package bmp
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
 	"slices"
+	"time"
 
 	"github.com/osrg/gobgp/v4/pkg/packet/bgp"
 	"github.com/osrg/gobgp/v4/pkg/packet/bmp"
@@ -20,7 +22,9 @@ type follower struct {
 	t         *table
 	router    netip.Addr
 	peers     map[peerKey]*peer
-	malformed string // the last error
+	malformed string      // the last error
+	close     func()      // ends the connection
+	redial    *time.Timer // calls it; nil while nothing is in doubt
 }
 
 // peerKey is what a router calls a peer within a connection. Less would not do: the
@@ -40,20 +44,24 @@ func keyOf(h *bmp.BMPPeerHeader) peerKey {
 
 var errTerminated = errors.New("the router ends it")
 
+// After this a router with a peer in doubt has to tell all again.
+var redialTime = time.Minute
+
 // take takes a message. An error ends the connection.
 func (f *follower) take(data []byte) error {
 	f.s.messages.Inc()
+	var options []*bgp.MarshallingOption
 	message, err := bmp.ParseBMPMessageWithOptions(data, func(h bmp.BMPPeerHeader) []*bgp.MarshallingOption {
 		if p := f.peers[keyOf(&h)]; p != nil {
-			return []*bgp.MarshallingOption{{AddPath: p.addPath, Use2ByteAS: h.PeerType != bmp.BMP_PEER_TYPE_LOCAL_RIB &&
+			options = []*bgp.MarshallingOption{{AddPath: p.addPath, Use2ByteAS: h.PeerType != bmp.BMP_PEER_TYPE_LOCAL_RIB &&
 				h.Flags&bmp.BMP_PEER_FLAG_TWO_AS != 0, ExtendedMessage: true}}
 		}
-		return nil
+		return options
 	})
 	// A message that failed may be there in part. Only routes have errors that leave some.
 	if message == nil || err != nil && message.Header.Type != bmp.BMP_MSG_ROUTE_MONITORING {
 		f.passOver(err)
-		return nil
+		return f.unread(data)
 	}
 	switch body := message.Body.(type) {
 	case *bmp.BMPTermination:
@@ -72,9 +80,43 @@ func (f *follower) take(data []byte) error {
 			f.s.ignored.Inc()
 			return nil
 		}
-		f.update(p, body.BGPUpdate, err)
+		f.update(p, body.BGPUpdate, err, data[bmp.BMP_HEADER_SIZE+bmp.BMP_PEER_HEADER_SIZE:], options)
 	}
 	return nil
+}
+
+// unread takes a message that could not be read. What it says of a peer is in doubt then.
+func (f *follower) unread(data []byte) error {
+	switch data[5] {
+	case bmp.BMP_MSG_ROUTE_MONITORING, bmp.BMP_MSG_PEER_UP_NOTIFICATION, bmp.BMP_MSG_PEER_DOWN_NOTIFICATION:
+	default:
+		return nil
+	}
+	var header bmp.BMPPeerHeader
+	if err := header.DecodeFromBytes(data[bmp.BMP_HEADER_SIZE:]); err != nil {
+		return fmt.Errorf("a message of a peer that it does not name: %w", err)
+	}
+	if session, _, counts := f.s.session(f.router, &header); counts {
+		f.doubt(session)
+	}
+	return nil
+}
+
+// doubt ends the peer of a session: which of its routes are true is not known, so they are
+// stale from here on. Only the router can tell them again, to a connection that is new.
+func (f *follower) doubt(session string) {
+	f.s.doubted.Inc()
+	f.s.Log.Error("a message of a peer cannot be read: its routes are stale, and are asked for again",
+		"router", f.router.String(), "session", session, "after", redialTime.String())
+	for key, p := range f.peers {
+		if p.session == session {
+			delete(f.peers, key)
+			f.t.lose(p)
+		}
+	}
+	if f.redial == nil && f.close != nil {
+		f.redial = time.AfterFunc(redialTime, f.close)
+	}
 }
 
 func (f *follower) passOver(err error) {
@@ -87,6 +129,9 @@ func (f *follower) passOver(err error) {
 
 // lose ends all peers.
 func (f *follower) lose() {
+	if f.redial != nil {
+		f.redial.Stop()
+	}
 	var peers []*peer
 	for _, p := range f.peers {
 		peers = append(peers, p)
@@ -104,6 +149,7 @@ func (f *follower) peerUp(header *bmp.BMPPeerHeader, body *bmp.BMPPeerUpNotifica
 		return
 	} else if !ok || !too {
 		f.passOver(errors.New("a peer is up without two messages OPEN"))
+		f.doubt(session)
 		return
 	}
 	// The one that had the session before, maybe by another key.
@@ -162,28 +208,29 @@ func addPath(capabilities []bgp.ParameterCapabilityInterface, family bgp.Family)
 	return mode
 }
 
-// update takes routes. By RFC 7606 an error of an attribute is that of the attribute, or
-// withdraws the routes.
-func (f *follower) update(p *peer, message *bgp.BGPMessage, failed error) {
+// update takes routes; data is the message of BGP. By RFC 7606 an error of an attribute is
+// that of the attribute, or withdraws the routes, whose names can be read; and without these
+// the session is in doubt.
+func (f *follower) update(p *peer, message *bgp.BGPMessage, failed error, data []byte, options []*bgp.MarshallingOption) {
+	var update *bgp.BGPUpdate
+	if message != nil {
+		update, _ = message.Body.(*bgp.BGPUpdate)
+	}
+	if failed == nil && (update == nil || hasSeveral(update)) {
+		failed = errors.New("routes that are no message UPDATE, or have an attribute of routes twice")
+	}
 	withdraw := false
 	if failed != nil {
 		f.passOver(failed)
 		var known *bgp.MessageError
-		if message == nil || !errors.As(failed, &known) {
-			return
-		}
-		switch known.ErrorHandling {
-		case bgp.ERROR_HANDLING_ATTRIBUTE_DISCARD:
-		case bgp.ERROR_HANDLING_TREAT_AS_WITHDRAW:
+		if update == nil || !errors.As(failed, &known) || known.ErrorHandling != bgp.ERROR_HANDLING_ATTRIBUTE_DISCARD {
+			var err error
+			if update, err = bgproute.Named(data, options...); err != nil || hasSeveral(update) {
+				f.doubt(p.session)
+				return
+			}
 			withdraw = true
-		default:
-			return
 		}
-	}
-	update, ok := message.Body.(*bgp.BGPUpdate)
-	if !ok {
-		f.passOver(errors.New("routes that are no message UPDATE"))
-		return
 	}
 	if end, family := update.IsEndOfRib(); end {
 		if failed == nil {
@@ -205,22 +252,39 @@ func (f *follower) update(p *peer, message *bgp.BGPMessage, failed error) {
 	defer f.t.mu.Unlock()
 	stale := bgproute.IsLongStale(update.PathAttributes)
 	announce := func(family bgp.Family, nlris []bgp.PathNLRI, way *source.NextHop) {
-		if way == nil && !withdraw {
+		if withdraw {
+			f.s.withdrawn.Add(float64(len(nlris)))
+		} else if way == nil {
 			f.s.nowhere.Add(float64(len(nlris)))
 		}
-		f.t.change(p, family, nlris, way, stale)
+		f.t.change(p, family, nlris, way, stale, true)
 	}
-	f.t.change(p, bgp.RF_IPv4_UC, update.WithdrawnRoutes, nil, false)
+	f.t.change(p, bgp.RF_IPv4_UC, update.WithdrawnRoutes, nil, false, false)
 	announce(bgp.RF_IPv4_UC, update.NLRI, others)
 	for _, attribute := range update.PathAttributes {
 		switch attribute := attribute.(type) {
 		case *bgp.PathAttributeMpUnreachNLRI:
-			f.t.change(p, bgp.NewFamily(attribute.AFI, attribute.SAFI), attribute.Value, nil, false)
+			f.t.change(p, bgp.NewFamily(attribute.AFI, attribute.SAFI), attribute.Value, nil, false, false)
 		case *bgp.PathAttributeMpReachNLRI:
 			announce(bgp.NewFamily(attribute.AFI, attribute.SAFI), attribute.Value, reached)
 		}
 	}
 	f.t.flushIfLarge()
+}
+
+// hasSeveral says that an attribute that names routes is there more than once: which one
+// counts is not known.
+func hasSeveral(update *bgp.BGPUpdate) bool {
+	reach, unreach := 0, 0
+	for _, attribute := range update.PathAttributes {
+		switch attribute.(type) {
+		case *bgp.PathAttributeMpReachNLRI:
+			reach++
+		case *bgp.PathAttributeMpUnreachNLRI:
+			unreach++
+		}
+	}
+	return reach > 1 || unreach > 1
 }
 
 func isReach(attribute bgp.PathAttributeInterface) bool {

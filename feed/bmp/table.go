@@ -73,8 +73,9 @@ func newTable(s *station, sink source.Sink) *table {
 	return t
 }
 
-// change announces paths that go a way, or withdraws them. REQUIRES: mu is held.
-func (t *table) change(p *peer, family bgp.Family, nlris []bgp.PathNLRI, way *source.NextHop, stale bool) {
+// change announces paths that go a way, or withdraws them: those that were announced without
+// one, too, which have taken the place of others all the same. REQUIRES: mu is held.
+func (t *table) change(p *peer, family bgp.Family, nlris []bgp.PathNLRI, way *source.NextHop, stale, announced bool) {
 	var shared unique.Handle[source.NextHop]
 	if way != nil {
 		shared = unique.Make(*way)
@@ -90,7 +91,7 @@ func (t *table) change(p *peer, family bgp.Family, nlris []bgp.PathNLRI, way *so
 		var all []path
 		if old != nil {
 			all = slices.DeleteFunc(slices.Clone(old.paths), func(o path) bool {
-				return o.peer == p && (o.id == nlri.ID || way != nil && !p.multipath)
+				return o.peer == p && (o.id == nlri.ID || announced && !p.multipath)
 			})
 		}
 		if way != nil {

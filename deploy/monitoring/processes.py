@@ -148,9 +148,12 @@ class Server:
 
 
 class Feed:
-    """A planb-feed of one file, with a table of its own on a server. Not thread-safe."""
+    """A planb-feed of one source, a file by default, with a table of its own on a server.
 
-    def __init__(self, server: Server):
+    Not thread-safe.
+    """
+
+    def __init__(self, server: Server, source: dict | None = None):
         self._server = server
         self.metrics = f"127.0.0.1:{free_port()}"
         self.file = server.work / f"{server.name}.routes"
@@ -159,8 +162,8 @@ class Feed:
         self._config.write_text(json.dumps({
             "server": server.target, "table": "fed", "create_table": True,
             "metrics_address": self.metrics,
-            "sources": [{"name": "file", "kind": "file",
-                         "options": {"path": str(self.file), "poll": "200ms"}}]}))
+            "sources": [source or {"name": "file", "kind": "file", "options": {
+                "path": str(self.file), "poll": "200ms"}}]}))
         self._process = None
 
     def tell(self, *routes: str):
@@ -342,6 +345,13 @@ class Prometheus:
         return [
             (each["metric"], float(each["value"][1])) for each in data["result"]
         ]
+
+    def samples(self, expression: str, start: float, end: float) -> list:
+        """The series of a query, as (labels, [(time, value)]), twice a second."""
+        data = self._get("/api/v1/query_range", query=expression, start=start, end=end,
+                         step="500ms")
+        return [(each["metric"], [(at, float(value)) for at, value in each["values"]])
+                for each in data["result"]]
 
     def firing(self) -> set:
         """(alert, instance) of what fires now."""

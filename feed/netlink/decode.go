@@ -60,6 +60,7 @@ type NextHop struct {
 	Hop    Hop
 	Group  []Member
 	FDB    bool // for bridges; no route uses it
+	Unread bool // it is there, and what it says cannot be read
 }
 
 // Member is an object in a group.
@@ -80,7 +81,8 @@ type Link struct {
 
 // Decode returns a *Route, a *NextHop, a *Link, or nil for a message of another kind.
 // What a message says is checked against its length; unknown attributes are passed over.
-// With an error comes the route without paths if its prefix could be read.
+// With an error comes the route without paths if its prefix could be read, and the next hop
+// as one that was not read if its id could.
 func Decode(m nl.Message) (any, error) {
 	var result any
 	var err error
@@ -300,16 +302,15 @@ func decodeNextHop(m nl.Message) (any, error) {
 			object.FDB = attributes.Flag()
 		}
 	}
-	if err := attributes.Err(); err != nil {
-		return nil, err
-	}
+	err = attributes.Err()
 	if object.ID == 0 {
-		return nil, errors.New("a next hop without an id")
+		return nil, errors.Join(err, errors.New("a next hop without an id"))
 	}
-	if isGroup {
-		if object.Group, err = group(members, wide); err != nil {
-			return nil, err
-		}
+	if isGroup && err == nil {
+		object.Group, err = group(members, wide)
+	}
+	if err != nil {
+		return &NextHop{Delete: object.Delete, ID: object.ID, Unread: true}, err
 	}
 	return object, nil
 }

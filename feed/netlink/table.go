@@ -313,12 +313,16 @@ func (t *Table) NextHop(n *NextHop) bool {
 		return true
 	}
 	old := t.objects[n.ID]
-	if n.Delete {
+	if n.Delete || n.Unread {
 		if old != nil {
 			t.forget(old)
 		}
 		delete(t.objects, n.ID)
-		return t.uses[n.ID] == 0
+		if n.Delete {
+			return t.uses[n.ID] == 0
+		}
+		t.moved[n.ID] = struct{}{} // its routes wait for it
+		return true
 	}
 	if old != nil && old.Hop == n.Hop && slices.Equal(old.Group, n.Group) {
 		return true

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	nl "github.com/mdlayher/netlink"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"golang.org/x/sys/unix"
 
@@ -216,6 +217,39 @@ func TestARouteWaitsForItsObjectAndKeepsItsAnswer(t *testing.T) {
 		t.Error("the end of an object that a route names is no contradiction")
 	}
 	expect(t, table, "")
+}
+
+// Otherwise its routes would go on by what it was before.
+func TestRoutesWaitForAnObjectThatCannotBeRead(t *testing.T) {
+	table := NewTable(Rules{Table: unix.RT_TABLE_MAIN, OnePerPrefix: true}, linkName)
+	table.NextHop(&NextHop{ID: 1, Hop: via("fe80::1")})
+	table.NextHop(&NextHop{ID: 7, Group: []Member{{1, 1}}})
+	table.Route(newGroupRoute("2001:db8::/32", 7))
+	expect(t, table, "2001:db8::/32 fe80::1")
+	for id, data := range map[uint32][]byte{
+		1: message(unix.RTM_NEWNEXTHOP, 0, make([]byte, 8), func(e *nl.AttributeEncoder) {
+			e.Uint32(unix.NHA_ID, 1)
+			e.Bytes(unix.NHA_GATEWAY, []byte{1, 2, 3})
+		}),
+		7: message(unix.RTM_NEWNEXTHOP, 0, make([]byte, 8), func(e *nl.AttributeEncoder) {
+			e.Uint32(unix.NHA_ID, 7)
+			e.Bytes(unix.NHA_GROUP, []byte{1, 2, 3})
+		}),
+	} {
+		all, err := decodeAll(data)
+		object, ok := all[0].(*NextHop)
+		if err == nil || !ok || object.ID != id || !object.Unread {
+			t.Fatalf("%v, %v", all, err)
+		}
+		table.NextHop(object)
+		expect(t, table, "2001:db8::/32 stays")
+		if table.Waiting() != 1 {
+			t.Errorf("%d routes wait, not 1", table.Waiting())
+		}
+		table.NextHop(&NextHop{ID: 1, Hop: via("fe80::2")})
+		table.NextHop(&NextHop{ID: 7, Group: []Member{{1, 1}}})
+		expect(t, table, "2001:db8::/32 fe80::2")
+	}
 }
 
 func TestACircleOfGroupsEnds(t *testing.T) {

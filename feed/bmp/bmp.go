@@ -135,11 +135,12 @@ func (s *station) session(router netip.Addr, header *bmp.BMPPeerHeader) (name st
 	if s.RIB == locRIB {
 		return router.String(), rank, header.PeerType == bmp.BMP_PEER_TYPE_LOCAL_RIB
 	}
-	peer := slices.Index(s.Peers, header.PeerAddress)
+	address := header.PeerAddress.Unmap() // some tell IPv4 with 16 bytes
+	peer := slices.Index(s.Peers, address)
 	if header.PeerType == bmp.BMP_PEER_TYPE_LOCAL_RIB || peer < 0 {
 		return "", 0, false
 	}
-	return peerSession(router, header.PeerAddress), rank*len(s.Peers) + peer, true
+	return peerSession(router, address), rank*len(s.Peers) + peer, true
 }
 
 func peerSession(router, peer netip.Addr) string { return router.String() + " " + peer.String() }

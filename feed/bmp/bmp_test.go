@@ -326,6 +326,15 @@ func TestTheEndOfOnePeerLeavesTheRoutesOfOthers(t *testing.T) {
 	}
 }
 
+func TestAPeerOfIPv4MayBeToldAsOneOfIPv6(t *testing.T) {
+	f, sink := newFollower(t, "rib: post-policy\npeers: [192.0.2.7]")
+	mapped := post("::ffff:192.0.2.7", 65010)
+	f.takeAll(t, up(mapped, 0, 0), add(mapped, p1, "2001:db8:ffff::1", 0), add(mapped, "::ffff:10.0.0.0/104", "2001:db8:ffff::1", 0))
+	if sink.State("::1 192.0.2.7") != "begun" || fmt.Sprint(sink.Prefixes()) != "[::ffff:10.0.0.0/104 "+p1+"]" {
+		t.Errorf("%s, %v", sink.State("::1 192.0.2.7"), sink.Prefixes())
+	}
+}
+
 func TestTheFirstRouterCountsWhileItHasARoute(t *testing.T) {
 	sink := sourcetest.NewSink()
 	port := start(t, sink, "")

@@ -49,6 +49,7 @@ type speaker struct {
 	lost        prometheus.Counter
 	refused     prometheus.Counter
 	nowhere     prometheus.Counter
+	crowded     prometheus.Counter
 }
 
 // New makes the source. It reads GoBGP's file, and refuses what GoBGP refuses.
@@ -69,6 +70,7 @@ func New(options source.Options) (source.Source, error) {
 	s.lost = options.Counter("bgp_lost_sessions_total", "Sessions that ended.")
 	s.refused = options.Counter("bgp_sweeps_refused_total", "Times that a peer had told all or was quiet, with too few routes told again.")
 	s.nowhere = options.Counter("bgp_paths_refused_total", "Paths of peers that name no next hop.")
+	s.crowded = options.Counter("bgp_crowded_paths_total", bgproute.CrowdedHelp)
 	if err := s.Attributes.Start("bgp", options); err != nil {
 		return nil, err
 	}

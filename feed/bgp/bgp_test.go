@@ -13,6 +13,7 @@ import (
 	"github.com/osrg/gobgp/v4/pkg/apiutil"
 	"github.com/osrg/gobgp/v4/pkg/config/oc"
 	"github.com/osrg/gobgp/v4/pkg/packet/bgp"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
@@ -362,6 +363,25 @@ func TestPathsOfOnePeerDifferById(t *testing.T) {
 	w.take(end, event("2001:db8::a", "2001:db8::/32", "2001:db8::3", 3))
 	if got := sink.Text("2001:db8::/32"); got != "2001:db8::2 2001:db8::3" || sink.Withdrawn() != 0 {
 		t.Errorf("%s, %d withdrawals", got, sink.Withdrawn())
+	}
+}
+
+func TestAPrefixHasABoundedNumberOfPaths(t *testing.T) {
+	w, sink := newTestWatch(t, true)
+	path := func(i int) *apiutil.Path {
+		return event("2001:db8::a", "2001:db8::/32", fmt.Sprintf("2001:db8:ffff::%x", i+1), uint32(i))
+	}
+	for i := range bgproute.MaxPaths + 2 {
+		w.take(path(i))
+	}
+	if n := len(sink.Paths("2001:db8::/32")); n != bgproute.MaxPaths || testutil.ToFloat64(w.s.crowded) != 2 {
+		t.Errorf("%d paths, %v left out", n, testutil.ToFloat64(w.s.crowded))
+	}
+	end := path(0)
+	end.Withdrawal = true
+	w.take(end, path(1), path(bgproute.MaxPaths+2))
+	if n := len(sink.Paths("2001:db8::/32")); n != bgproute.MaxPaths {
+		t.Errorf("%d paths", n)
 	}
 }
 

@@ -179,7 +179,9 @@ func (w *watch) best(paths []*apiutil.Path) {
 		}
 		all = slices.DeleteFunc(all, func(other path) bool { return other.peer == from && other.id == p.RemoteID })
 		if !p.Withdrawal {
-			if way, ok := w.way(p, from); ok {
+			if way, ok := w.way(p, from); ok && bgproute.Crowded(all, func(other path) bool { return other.peer == from }) {
+				w.s.crowded.Inc()
+			} else if ok {
 				all = append(all, path{from, p.RemoteID, from.round, p.Stale || bgproute.IsLongStale(p.Attrs), unique.Make(way)})
 			} else {
 				w.s.nowhere.Inc()
@@ -239,9 +241,9 @@ func newRoute(all []path) *route {
 		fresh = all
 	}
 	r := &route{first: all[0], more: all[1:], owner: fresh[0].peer}
-	for _, p := range fresh {
-		if way := p.way.Value(); !slices.Contains(r.told, way) {
-			r.told = append(r.told, way)
+	for i, p := range fresh {
+		if !slices.ContainsFunc(fresh[:i], func(o path) bool { return o.way == p.way }) {
+			r.told = append(r.told, p.way.Value())
 		}
 	}
 	return r

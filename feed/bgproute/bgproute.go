@@ -6,6 +6,7 @@ package bgproute
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"net/netip"
 	"slices"
 
@@ -14,6 +15,25 @@ import (
 
 // Families are the two whose routes count.
 var Families = []bgp.Family{bgp.RF_IPv4_UC, bgp.RF_IPv6_UC}
+
+// MaxPaths bounds the paths of one prefix that are kept of one peer: each change of one costs
+// as much as there are, and a peer with ADD-PATH numbers as many as it likes. A route has no
+// more next hops.
+const MaxPaths = 256
+
+// CrowdedHelp says what is counted of others.
+var CrowdedHelp = fmt.Sprintf("Paths that were left out because their prefix has %d of the peer already.", MaxPaths)
+
+// Crowded says that there is no room for one more of those that are of a peer.
+func Crowded[P any](paths []P, ofPeer func(P) bool) bool {
+	count := 0
+	for _, p := range paths {
+		if len(paths) >= MaxPaths && ofPeer(p) {
+			count++
+		}
+	}
+	return count >= MaxPaths
+}
 
 // Gateway is the next hop of a path: that of MP_REACH_NLRI if there is one, beside which
 // NEXT_HOP is of other prefixes. Not valid if there is none.

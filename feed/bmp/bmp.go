@@ -60,8 +60,8 @@ type station struct {
 	source.Options
 	distinguisher uint64
 
-	messages, malformed, ignored, refused, nowhere, withdrawn, doubted prometheus.Counter
-	connected, up                                                      prometheus.Gauge
+	messages, malformed, ignored, refused, nowhere, withdrawn, doubted, crowded prometheus.Counter
+	connected, up                                                               prometheus.Gauge
 }
 
 // New makes the source.
@@ -120,6 +120,7 @@ func New(options source.Options) (source.Source, error) {
 	s.ignored = options.Counter("bmp_ignored_total", "Messages of tables, peers and VRFs that do not count.")
 	s.refused = options.Counter("bmp_sweeps_refused_total", "Times that a peer had told all or was quiet, with too few routes told again.")
 	s.nowhere = options.Counter("bmp_paths_refused_total", "Paths of peers that name no next hop.")
+	s.crowded = options.Counter("bmp_crowded_paths_total", bgproute.CrowdedHelp)
 	s.connected = options.Gauge("bmp_connected", "Routers that are connected.")
 	s.up = options.Gauge("bmp_peers", "Tables that are told: Loc-RIBs, or peers of routers.")
 	return s, nil

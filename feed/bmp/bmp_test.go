@@ -23,6 +23,7 @@ import (
 
 	"planb.dev/lookup/client/go/planbv1"
 	"planb.dev/lookup/feed/bgp/bgptest"
+	"planb.dev/lookup/feed/bgproute"
 	"planb.dev/lookup/feed/source/sourcetest"
 )
 
@@ -387,6 +388,32 @@ func TestPathsOfALocRIBAreOneRouteIfItIsOfSeveral(t *testing.T) {
 		r.send(remove(own, p1, 1, numbered))
 		time.Sleep(20 * time.Millisecond)
 		has(t, sink, p1, "2001:db8:ffff::2")
+	}
+}
+
+func TestAPrefixHasABoundedNumberOfPaths(t *testing.T) {
+	f, sink := newFollower(t, "multipath: true")
+	f.takeAll(t, up(own, bgp.BGP_ADD_PATH_BOTH, bgp.BGP_ADD_PATH_BOTH))
+	for i := range bgproute.MaxPaths + 2 {
+		f.takeAll(t, add(own, p1, fmt.Sprintf("2001:db8:ffff::%x", i+1), uint32(i), numbered))
+	}
+	if n := len(sink.Paths(p1)); n != bgproute.MaxPaths || testutil.ToFloat64(f.s.crowded) != 2 {
+		t.Errorf("%d paths, %v left out", n, testutil.ToFloat64(f.s.crowded))
+	}
+	f.takeAll(t, remove(own, p1, 0, numbered), add(own, p1, "2001:db8:ffff::ffff", 7777, numbered))
+	if n := len(sink.Paths(p1)); n != bgproute.MaxPaths {
+		t.Errorf("%d paths", n)
+	}
+	// Another peer is not crowded out.
+	f, sink = newFollower(t, adjacent)
+	a, b := post("2001:db8::a", 65010), post("2001:db8::b", 65011)
+	f.takeAll(t, up(a, 0, 0), up(b, bgp.BGP_ADD_PATH_BOTH, bgp.BGP_ADD_PATH_BOTH))
+	for i := range bgproute.MaxPaths {
+		f.takeAll(t, add(b, p1, "2001:db8:ffff::b", uint32(i), numbered))
+	}
+	f.takeAll(t, add(a, p1, "2001:db8:ffff::a", 0))
+	if got := sink.Text(p1); got != "2001:db8:ffff::a" {
+		t.Error(got)
 	}
 }
 

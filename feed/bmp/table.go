@@ -94,8 +94,10 @@ func (t *table) change(p *peer, family bgp.Family, nlris []bgp.PathNLRI, way *so
 				return o.peer == p && (o.id == nlri.ID || announced && !p.multipath)
 			})
 		}
-		if way != nil {
+		if way != nil && !bgproute.Crowded(all, func(o path) bool { return o.peer == p }) {
 			all = append(all, path{p, nlri.ID, stale, shared})
+		} else if way != nil {
+			t.s.crowded.Inc()
 		}
 		t.put(k, all)
 	}
@@ -129,9 +131,9 @@ func (t *table) put(k source.Key, all []path) {
 	if fresh := slices.DeleteFunc(slices.Clone(best), func(p path) bool { return p.stale }); len(fresh) > 0 {
 		best = fresh
 	}
-	for _, p := range best {
-		if way := p.way.Value(); !slices.Contains(r.told, way) {
-			r.told = append(r.told, way)
+	for i, p := range best {
+		if !slices.ContainsFunc(best[:i], func(o path) bool { return o.way == p.way }) {
+			r.told = append(r.told, p.way.Value())
 		}
 	}
 	if len(all) == 1 {

@@ -153,6 +153,30 @@ func TestAPeerThatIsGoneForAReasonIsNotForgotten(t *testing.T) {
 	}
 }
 
+// GoBGP ends the paths that it kept when the restart time is over, which may be after the
+// stale time.
+func TestADynamicPeerIsLostOnceAndThenForgotten(t *testing.T) {
+	made, _ := newTestWatch(t, false)
+	now := time.Now()
+	table := rib.New(rib.Options{Sources: []rib.SourceOptions{{Name: "bgp", StaleTime: time.Minute}}, FirstID: 1 << 24,
+		Log: sourcetest.Options(t, "").Log, Now: func() time.Time { return now }})
+	table.EndList()
+	w := newWatch(made.s, table.Sink(0), &oc.BgpConfigSet{})
+	t.Cleanup(w.stop)
+	w.state(bgp.BGP_FSM_ESTABLISHED)
+	w.take(announcements(1, false)...)
+	w.state(bgp.BGP_FSM_IDLE)
+	for _, lost := range []int{1, 0} {
+		if s := table.Stats().Sources[0]; s.Lost != lost || s.Routes != lost {
+			t.Errorf("%+v", s)
+		}
+		now = now.Add(time.Minute)
+		table.Tick()
+		w.dropped(announcements(1, true))
+		w.take(announcements(1, true)...)
+	}
+}
+
 // Not beside other tests: use-multiple-paths is a variable of GoBGP's package.
 func TestPathsOfSeveralPeersAreOneRoute(t *testing.T) {
 	sink := sourcetest.NewSink()

@@ -326,14 +326,15 @@ func (w *watch) leave(p *peer) {
 	if p == w.local {
 		return
 	}
+	// The sink is told once: a session that it forgot meanwhile would be expected again.
 	if p.established {
 		w.s.established.Dec()
 		w.s.lost.Inc()
+		w.sink.Lost(p.session)
 	}
 	p.established, p.complete, p.again = false, false, true
 	p.held = nil
 	p.end()
-	w.sink.Lost(p.session)
 }
 
 func (w *watch) peerEvent(event *apiutil.WatchEventMessage_PeerEvent) {

@@ -344,17 +344,13 @@ func (w *world) connect() {
 
 func (w *world) apply(at int, name string) {
 	s := w.oracle.sources[at]
-	isNew := s.sessions[name] == nil
-	session := s.session(name)
-	if isNew {
-		session.live, session.lost = false, w.now
-	}
+	session := s.sessions[name]
 	var routes []source.Route
 	for range 1 + w.random.IntN(6) {
 		prefix := w.prefix()
 		if w.random.IntN(3) == 0 {
 			routes = append(routes, source.Route{Prefix: prefix})
-			if s.routes[prefix].session == name && session.live {
+			if session != nil && s.routes[prefix].session == name && session.live {
 				delete(s.routes, prefix)
 				if session.told {
 					delete(w.oracle.leftover, prefix)
@@ -363,6 +359,10 @@ func (w *world) apply(at int, name string) {
 				}
 			}
 			continue
+		}
+		if session == nil { // it has not begun
+			session = s.session(name)
+			session.live, session.lost = false, w.now
 		}
 		if w.random.IntN(5) == 0 {
 			routes = append(routes, source.Route{Prefix: prefix, Keep: true})

@@ -73,14 +73,18 @@ func (s *Sink) Apply(name string, routes []source.Route) {
 	s.table.locked(func() {
 		s.from.stats.Refused += uint64(refused)
 		session := s.from.sessions[name]
-		if session == nil {
-			session = s.session(name)
-			if !session.expected { // it was forgotten, and has not begun since
-				session.lost = s.table.options.Now()
-			}
-		}
 		for _, c := range changes {
-			if c.keep || c.set != (pathSet{}) {
+			announces := c.keep || c.set != (pathSet{})
+			if session == nil {
+				if !announces {
+					continue
+				}
+				session = s.session(name)
+				if !session.expected { // it was forgotten, and has not begun since
+					session.lost = s.table.options.Now()
+				}
+			}
+			if announces {
 				s.table.set(session, c.key, c.set)
 				continue
 			}

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"planb.dev/lookup/feed/bgp/bgptest"
+)
+
+// zebra is the far side of a source of kind fpm: it tells routes by gateways and by next-hop
+// objects, whose ids are other ones on each connection, as FRR's.
+type zebra struct {
+	t          *testing.T
+	random     *rand.Rand
+	port       int
+	connection net.Conn
+	base       uint32          // of the ids of objects
+	objects    [4]int          // their gateways
+	routes     map[string]int  // a gateway, or an object: -1 is the first
+	always     map[string]bool // of these: never withdrawn
+	pending    []byte          // frames
+	gateways   func(int) netip.Addr
+}
+
+func (z *zebra) frame(kind uint16, fixed []byte, attributes ...[]byte) {
+	b := append([]byte{1, 1, 0, 0}, make([]byte, unix.NLMSG_HDRLEN)...)
+	b = append(b, fixed...)
+	for _, a := range attributes {
+		b = append(b, a...)
+	}
+	binary.BigEndian.PutUint16(b[2:], uint16(len(b)))
+	binary.NativeEndian.PutUint32(b[4:], uint32(len(b)-4))
+	binary.NativeEndian.PutUint16(b[8:], kind)
+	z.pending = append(z.pending, b...)
+}
+
+func attribute(kind uint16, data []byte) []byte {
+	b := binary.NativeEndian.AppendUint16(nil, uint16(4+len(data)))
+	return append(binary.NativeEndian.AppendUint16(b, kind), data...)
+}
+
+func number(n uint32) []byte { return binary.NativeEndian.AppendUint32(nil, n) }
+
+func (z *zebra) tellObject(i int) {
+	const id, gateway = 1, 6 // NHA_ID, NHA_GATEWAY
+	z.frame(unix.RTM_NEWNEXTHOP, []byte{unix.AF_INET6, 0, 0, 0, 0, 0, 0, 0},
+		attribute(id, number(z.base+uint32(i))), attribute(gateway, z.gateways(z.objects[i]).AsSlice()))
+}
+
+func (z *zebra) tellRoute(kind uint16, prefix string) {
+	const object = 30 // RTA_NH_ID
+	p := netip.MustParsePrefix(prefix)
+	way := attribute(unix.RTA_GATEWAY, z.gateways(z.routes[prefix]).AsSlice())
+	if i := z.routes[prefix]; kind == unix.RTM_DELROUTE {
+		way = nil // as FRR's
+	} else if i < 0 {
+		way = attribute(object, number(z.base+uint32(-i-1)))
+	}
+	z.frame(kind, []byte{unix.AF_INET6, byte(p.Bits()), 0, 0, unix.RT_TABLE_MAIN, unix.RTPROT_BGP, 0, unix.RTN_UNICAST, 0, 0, 0, 0},
+		attribute(unix.RTA_DST, p.Addr().AsSlice()), attribute(unix.RTA_PRIORITY, number(20)), way)
+}
+
+// flush sends, if there is a connection.
+func (z *zebra) flush() {
+	if z.connection != nil {
+		if _, err := z.connection.Write(z.pending); err != nil {
+			z.hangUp()
+		}
+	}
+	z.pending = nil
+}
+
+func (z *zebra) hangUp() {
+	if z.connection != nil {
+		_ = z.connection.Close()
+		z.connection = nil
+	}
+}
+
+// dial tells all, as zebra does on each connection.
+func (z *zebra) dial() {
+	z.hangUp()
+	eventually(z.t, "the source listens", func() (ok bool) {
+		var err error
+		z.connection, err = net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", z.port))
+		return err == nil
+	})
+	z.base += 100
+	z.pending = nil
+	for i := range z.objects {
+		z.tellObject(i)
+	}
+	for prefix := range z.routes {
+		z.tellRoute(unix.RTM_NEWROUTE, prefix)
+	}
+	z.flush()
+}
+
+func (z *zebra) change() {
+	for range 1 + z.random.IntN(20) {
+		prefix := fmt.Sprintf("2001:db8:%x::/48", 1+z.random.IntN(300))
+		switch _, is := z.routes[prefix]; {
+		case z.random.IntN(8) == 0:
+			i := z.random.IntN(len(z.objects))
+			z.objects[i] = 1 + z.random.IntN(9)
+			z.tellObject(i)
+		case is && !z.always[prefix] && z.random.IntN(3) == 0:
+			delete(z.routes, prefix)
+			z.tellRoute(unix.RTM_DELROUTE, prefix)
+		default:
+			z.routes[prefix] = z.random.IntN(14) - len(z.objects)
+			z.tellRoute(unix.RTM_NEWROUTE, prefix)
+		}
+	}
+	z.flush()
+}
+
+// Two zebras tell and change routes of the same prefixes, with objects that change under them.
+// They, the feed and the server are killed, and routes end while nobody listens.
+func TestNothingIsLostOrLeftWhenConnectionsBreakUnderChurn(t *testing.T) {
+	rounds := 60
+	if testing.Short() {
+		rounds = 10
+	}
+	s := startServer(t)
+	s.flags = []string{"--store=" + filepath.Join(s.folder, "store"), "--store_sync=off"}
+	s.stop(syscall.SIGKILL)
+	s.run()
+	random := rand.New(rand.NewPCG(5, 6))
+	f := &feed{t: t, folder: t.TempDir()}
+	var text strings.Builder
+	text.WriteString("sources:\n")
+	zebras := make([]*zebra, 2)
+	for i := range zebras {
+		z := &zebra{t: t, random: random, port: bgptest.FreePort(t, "127.0.0.1"), routes: map[string]int{}, always: map[string]bool{},
+			gateways: func(n int) netip.Addr { return netip.MustParseAddr(fmt.Sprintf("2001:db8:ffff:%d::%x", i, n+10)) }}
+		zebras[i] = z
+		fmt.Fprintf(&text, "  - {name: zebra%d, kind: fpm, distance: %d, options: {listen: '127.0.0.1:%d', quiet: 200ms, share: 0.5}}\n", i, 10+i, z.port)
+	}
+	for i := range 100 {
+		prefix := fmt.Sprintf("2001:db8:%x::/48", 1+i)
+		zebras[1].routes[prefix], zebras[1].always[prefix] = 1, true
+	}
+	f.configure(s, text.String())
+	f.run()
+	for _, z := range zebras {
+		z.change()
+		z.dial()
+	}
+	eventually(t, "ready", f.ready)
+	client := s.client()
+	for round := range rounds {
+		for range 3 {
+			zebras[random.IntN(2)].change()
+			time.Sleep(time.Duration(random.IntN(20)) * time.Millisecond)
+		}
+		z := zebras[random.IntN(2)]
+		switch random.IntN(5) {
+		case 0:
+			s.stop(syscall.SIGKILL)
+			z.change()
+			s.run()
+		case 1:
+			f.stop(syscall.SIGKILL)
+			for _, z := range zebras {
+				z.hangUp()
+				z.change()
+			}
+			f.run()
+			for _, z := range zebras {
+				z.dial()
+			}
+		default:
+			z.hangUp()
+			z.change()
+			time.Sleep(time.Duration(random.IntN(300)) * time.Millisecond)
+			z.dial()
+		}
+		if round%5 != 4 {
+			continue
+		}
+		want := map[string]string{}
+		for _, z := range []*zebra{zebras[1], zebras[0]} {
+			for prefix, n := range z.routes {
+				if n < 0 {
+					n = z.objects[-n-1]
+				}
+				want[prefix] = "via " + z.gateways(n).String()
+			}
+		}
+		eventually(t, fmt.Sprintf("all routes and no other after round %d", round), func() bool { return has(client, want) })
+	}
+	eventually(t, "ready", f.ready)
+}

@@ -195,9 +195,6 @@ func (c *Client) Lookup(ctx context.Context, addresses []netip.Addr) ([]uint32, 
 			done(false)
 			return nil, err
 		}
-		if result.Err == nil && len(result.NextHops) != len(places[i]) {
-			result.Err = fmt.Errorf("planb: %d answers to %d addresses", len(result.NextHops), len(places[i]))
-		}
 		if result.Err != nil {
 			failed = result.Err
 			continue

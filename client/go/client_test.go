@@ -1029,3 +1029,25 @@ func TestAReplyWithAPartOfANextHopIsRefused(t *testing.T) {
 		}
 	}
 }
+
+func TestAReplyWithAnotherNumberOfAnswersEndsTheStream(t *testing.T) {
+	for _, each := range []struct {
+		hops, lengths int
+		want, ok      bool // prefix lengths; a reply
+	}{
+		{8, 0, false, true}, {8, 2, true, true}, {0, 0, false, false}, {4, 0, false, false}, {12, 0, false, false},
+		{8, 0, true, false}, {8, 1, true, false}, {8, 3, true, false},
+	} {
+		stream := serve(t, &fake{first: func(*planbv1.BatchLookupRequest) (*planbv1.BatchLookupResponse, error) {
+			return &planbv1.BatchLookupResponse{
+				NextHops: make([]byte, each.hops), PrefixLengths: make([]byte, each.lengths)}, nil
+		}}).NewStream(t.Context())
+		if err := stream.Send(&Batch{V6: make([]byte, 16), V4: make([]byte, 4), WantPrefixLengths: each.want}); err != nil {
+			t.Fatal(err)
+		}
+		if result, err := stream.Receive(); (err == nil) != each.ok {
+			t.Errorf("%+v for two addresses: %v, %v", each, result, err)
+		}
+		stream.Close()
+	}
+}

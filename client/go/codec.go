@@ -61,6 +61,17 @@ type request struct {
 	Batch
 }
 
+// Whether each address of a batch that did not fail has its answers.
+func (r *request) check(result *Result) error {
+	count := len(r.V6)/16 + len(r.V4)/4 + len(r.UpperHalves)/8
+	if result.Err == nil && (len(result.NextHops) != count ||
+		r.WantPrefixLengths && len(result.PrefixLengths) != count) {
+		return fmt.Errorf("planb: %d next hops and %d prefix lengths came for %d addresses",
+			len(result.NextHops), len(result.PrefixLengths), count)
+	}
+	return nil
+}
+
 type reply struct {
 	id     uint64
 	result Result

@@ -166,6 +166,9 @@ func (s *Stream) Receive() (Result, error) {
 	if expected := s.inFlight[0].id; answer.id != expected {
 		return Result{}, s.failLocked(fmt.Errorf("planb: a reply to batch %d came for batch %d", answer.id, expected))
 	}
+	if err := s.inFlight[0].check(&answer.result); err != nil {
+		return Result{}, s.failLocked(err)
+	}
 	s.inFlight = s.inFlight[1:]
 	s.changed.Broadcast()
 	return answer.result, nil

@@ -21,6 +21,9 @@ VERSION = (pathlib.Path(__file__).resolve().parents[2] / "VERSION").read_text().
 
 # What a server needs to end after its drain: threads, the store, the kubelet.
 GRACE = 5
+# Until no Service leads to a pod that ends. SIGTERM goes out at the same moment as the
+# news of its end.
+UNROUTED = 5
 _FRR = {"NET_ADMIN", "NET_RAW", "SYS_ADMIN", "SETGID", "SETUID"}
 CAPABILITIES = {"zebra": _FRR, "bgpd": _FRR | {"NET_BIND_SERVICE"}}
 ROOT_ALLOWED = ("own-folder", *CAPABILITIES)
@@ -42,7 +45,13 @@ def flag(container, name):
     return values[-1] if values else None
 
 
-def pod_breaches(pod):
+def pause(container):
+    """Seconds between the end of its pod and its SIGTERM."""
+    hook = container.get("lifecycle", {}).get("preStop", {})
+    return hook.get("sleep", {}).get("seconds", 0)
+
+
+def pod_breaches(kind, pod):
     containers = pod.get("initContainers", []) + pod["containers"]
     if pod.get("automountServiceAccountToken") is not False:
         yield "a service account token is mounted"
@@ -54,12 +63,20 @@ def pod_breaches(pod):
     for container in containers:
         for breach in container_breaches(container):
             yield f"{container['name']}: {breach}"
+        # A sidecar's callers are in its pod, and end before it. What a rollout replaces
+        # one by one has to serve until callers are led elsewhere.
+        routed = (kind == "Deployment" and container["name"] == "planb-server"
+                  and container in pod["containers"])
+        if routed and pause(container) < UNROUTED:
+            yield "planb-server: drains while Services still lead to it"
+        if not routed and "preStop" in container.get("lifecycle", {}):
+            yield f"{container['name']}: a preStop hook runs while callers still look up"
     servers = [c for c in containers if c["name"] == "planb-server"]
     for server in servers:
         for breach in server_breaches(server):
             yield f"planb-server: {breach}"
         drain = int(re.fullmatch(r"(\d+)s", flag(server, "drain_timeout"))[1])
-        if pod.get("terminationGracePeriodSeconds", 30) < drain + GRACE:
+        if pod.get("terminationGracePeriodSeconds", 30) < pause(server) + drain + GRACE:
             yield "killed before it can have drained"
 
 
@@ -80,8 +97,6 @@ def container_breaches(container):
     )
     if root and container["name"] not in ROOT_ALLOWED:
         yield "runs as root"
-    if "preStop" in container.get("lifecycle", {}):
-        yield "a preStop hook runs while callers still look up"
     resources = container.get("resources", {})
     for kind in ("requests", "limits"):
         if "memory" not in resources.get(kind, {}):
@@ -157,7 +172,7 @@ def breaches(path):
         found = []
         if document in workloads:
             pod = document["spec"]["template"]["spec"]
-            found = [*pod_breaches(pod), *mount_breaches(document, documents)]
+            found = [*pod_breaches(document["kind"], pod), *mount_breaches(document, documents)]
             names = pod.get("initContainers", []) + pod["containers"]
             servers += any(c["name"] == "planb-server" for c in names)
         elif document["kind"] in (

@@ -120,6 +120,9 @@ breaks daemonset 'too little memory' 's/memory: 384Mi/memory: 300Mi/' \
   'requests less memory'
 breaks daemonset 'limit too low' 's/memory: 1536Mi/memory: 1Gi/' \
   'memory limit below'
+breaks deployment 'no preStop' 's/seconds: 5$/seconds: 1/' 'Services still lead to it'
+breaks deployment 'late drain' 's/drain_timeout=5s/drain_timeout=11s/' \
+  'before it can have drained'
 breaks deployment 'no TLS' '/--tls_cert/d' 'plain text on'
 breaks deployment 'selects nothing' \
   's/^    app.kubernetes.io\/name: planb-lookup$/    other: label/' \

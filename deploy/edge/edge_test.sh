@@ -53,6 +53,12 @@ await() {
 # peak PID: the most memory it has had, in MiB; nothing if it is gone.
 peak() { awk '/^VmHWM/ {print int($2 / 1024)}' "/proc/$1/status" 2> /dev/null; }
 
+# The edge runs beside the server and the feed as they are shipped.
+twice=$(sed -n 's/.*\(metrics_address: "\|METRICS-\)\([^"}]*\).*/\2/p' \
+  "$here/haproxy.cfg" "$here"/../systemd/{planb,feed}.yaml | tee "$work/pages" | sort | uniq -d)
+[[ $(wc -l < "$work/pages") == 3 && -z $twice ]] ||
+  fail "not an address for Prometheus each: $(xargs < "$work/pages")"
+
 # Five ports that are free now.
 read -r plain tls mutual metrics mutual_metrics < <(python3 -c '
 import socket

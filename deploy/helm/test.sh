@@ -132,7 +132,14 @@ if [[ -n "${1:-}" ]]; then
   "$here/../kubernetes/rendered_test.py" "$1" "$work/rendered"
 fi
 
+# A pod has time for what its server's drain may take.
+render slow --set flags.drain_timeout=60s || fail "the chart does not render a long drain"
+"$here/../kubernetes/manifest_rules.py" "$work/slow.yaml" || fail "a long drain is cut"
+
 # Values that cannot work.
+if render minute --set flags.drain_timeout=1m; then
+  fail "a drain of which the chart does not know how long it is"
+fi
 render latest --set image.tag=latest
 render small --set flags.max_table_memory_bytes=4GiB
 for spoilt in latest small; do

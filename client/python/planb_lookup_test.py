@@ -10,6 +10,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -287,6 +288,54 @@ class StreamTest(RealServerTest):
                 break
             time.sleep(0.1)
         self.assertLessEqual(threading.active_count(), before + 1)
+
+
+class ForkTest(RealServerTest):
+    """Each test in a process of its own: gRPC and threads of others would be forked."""
+
+    def forked(self, before, inside):
+        """What the program prints that forks between the two."""
+        program = "\n".join((
+            "import asyncio, os, signal, sys, numpy as np, planb_lookup",
+            f"client = planb_lookup.Client({self.server.target!r})",
+            before, "child = os.fork()",
+            "signal.alarm(60)",
+            "try:", "    if child == 0:", *(f"        {line}" for line in inside),
+            "except RuntimeError as why: print(why)",
+            "except BaseException as why: print(repr(why))",
+            "if child == 0: client.close(); sys.stdout.flush(); os._exit(0)",
+            "assert os.waitpid(child, 0)[1] == 0",
+            "print(client.lookup(['192.0.2.1']))"))
+        done = subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, text=True, timeout=120,
+            check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout.splitlines()
+
+    def test_a_call_in_a_fork_of_a_process_with_an_open_client_is_refused(self):
+        before = ("client.lookup(['192.0.2.1']); stream = client.stream();"
+                  " rows = np.zeros((1, 4), np.uint8); stream.send(rows)")
+        self.assertEqual(self.forked(before, ["stream.close(); del stream"]), ["[77]"])
+        for call in ("client.lookup(['192.0.2.1'], timeout=2)", "client.status(timeout=2)",
+                     "client.follow_next_hops()", "stream.receive()", "stream.send(rows)",
+                     f"planb_lookup.Client({self.server.target!r}).status(timeout=2)",
+                     f"asyncio.run(planb_lookup.AsyncClient({self.server.target!r})"
+                     ".status(timeout=2))"):
+            with self.subTest(call=call):
+                said, answer = self.forked(before, [call])
+                self.assertIn("forked from one with an open client", said)
+                self.assertEqual(answer, "[77]")
+
+    def test_a_directory_in_a_fork_says_that_it_is_not_followed(self):
+        said, _ = self.forked("following = client.follow_next_hops()",
+                              ["print(following.error)", "following.close()"])
+        self.assertIn("UNAVAILABLE", said)
+
+    def test_a_fork_without_an_open_client_looks_up(self):
+        lookup = ["print(client.lookup(['192.0.2.1'], timeout=20))"]
+        new = f"client = planb_lookup.Client({self.server.target!r})"
+        for before in "", f"client.lookup(['192.0.2.1']); client.close(); {new}":
+            self.assertEqual(self.forked(before, lookup), ["[77]", "[77]"])
 
 
 class UpdateTest(RealServerTest):

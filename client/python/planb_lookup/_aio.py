@@ -14,7 +14,8 @@ import numpy as np
 
 from planb_lookup import _calls, _codec
 from planb_lookup._client import CHANNEL_OPTIONS
-from planb_lookup._pipeline import Pipeline, Streams, own
+from planb_lookup._pipeline import (
+    Pipeline, Streams, keep_if_lost, own, require_threads)
 from planb_lookup.v1 import route_table_pb2, types_pb2
 
 _T = TypeVar("_T")
@@ -37,7 +38,8 @@ class AsyncClient(Streams["AsyncStream"]):
                          table, timeout)
 
     async def close(self) -> None:
-        await self._channel.close()
+        if self._end():
+            await self._channel.close()
 
     async def __aenter__(self) -> AsyncClient:
         return self
@@ -102,6 +104,7 @@ class AsyncClient(Streams["AsyncStream"]):
         return await self._call(_calls.status(self._name(table)), timeout)
 
     async def _call(self, call: _calls.Call[_T], timeout: float | None) -> _T:
+        self._begin()
         try:
             reply = await self._channel.unary_unary(call.method)(
                 call.request, timeout=self._timeout if timeout is None else timeout)
@@ -218,6 +221,7 @@ class AsyncStream:
 
     async def _take(self) -> None:
         """Waits for a reply, on as many calls as it takes."""
+        require_threads()
         while True:
             if self._call is None:
                 self._dial()
@@ -247,7 +251,7 @@ class AsyncStream:
 
     def _hang_up(self) -> None:
         call, self._call = self._call, None
-        if call is not None:
+        if call is not None and not keep_if_lost(call):
             self._requests.put_nowait(None)
             call.cancel()
 

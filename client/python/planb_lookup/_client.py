@@ -15,7 +15,8 @@ import numpy as np
 
 from planb_lookup import _calls, _codec
 from planb_lookup._directory import NextHopDirectory
-from planb_lookup._pipeline import Pipeline, Streams, own
+from planb_lookup._pipeline import (
+    Pipeline, Streams, keep_if_lost, own, require_threads)
 from planb_lookup.v1 import route_table_pb2, types_pb2
 
 _T = TypeVar("_T")
@@ -40,7 +41,7 @@ CHANNEL_OPTIONS = (
 
 
 class Client(Streams["Stream"]):
-    """One connection to a server. Thread-safe.
+    """One connection to a server. Thread-safe. A fork of the process cannot use it.
 
     `target` is "unix:///run/planb/planb.sock", "host:port" or "[::1]:50051".
     Without `credentials` (grpc.ssl_channel_credentials) it is plaintext. `table`
@@ -60,7 +61,8 @@ class Client(Streams["Stream"]):
                          table, timeout)
 
     def close(self) -> None:
-        self._channel.close()
+        if self._end():
+            self._channel.close()
 
     def __enter__(self) -> Client:
         return self
@@ -109,6 +111,7 @@ class Client(Streams["Stream"]):
         Returns when the objects are there. A table of more objects and groups than
         `max_objects` is refused.
         """
+        self._begin()
         return NextHopDirectory(
             self._channel, self._name(table),
             self._timeout if timeout is None else timeout, max_objects)
@@ -149,6 +152,7 @@ class Client(Streams["Stream"]):
         return self._call(_calls.status(self._name(table)), timeout)
 
     def _call(self, call: _calls.Call[_T], timeout: float | None) -> _T:
+        self._begin()
         try:
             reply = self._channel.unary_unary(call.method)(
                 call.request, timeout=self._timeout if timeout is None else timeout)
@@ -278,6 +282,7 @@ class Stream:
 
     def _take(self) -> None:
         """Waits for a reply, on as many calls as it takes."""
+        require_threads()
         while True:
             if self._call is None:
                 self._dial()
@@ -304,6 +309,6 @@ class Stream:
 
     def _hang_up(self) -> None:
         call, self._call = self._call, None
-        if call is not None:
+        if call is not None and not keep_if_lost(call):
             self._requests.put(None)  # gRPC's thread ends.
             call.cancel()

@@ -14,7 +14,7 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from planb_lookup import _calls, _codec
-from planb_lookup._pipeline import Backoff
+from planb_lookup._pipeline import Backoff, threads_lost
 from planb_lookup.v1 import route_table_pb2, types_pb2
 
 _CALL_TIME = 30.0
@@ -88,6 +88,9 @@ class NextHopDirectory:
     @property
     def error(self) -> _codec.Error | None:
         """None while the table is followed; else why `now` may be stale."""
+        if threads_lost():
+            return _codec.Error(grpc.StatusCode.UNAVAILABLE,
+                                "the table is followed by the process that forked")
         return self._error
 
     def wait(self, generation: int, timeout: float | None = None) -> bool:
@@ -97,6 +100,8 @@ class NextHopDirectory:
                 lambda: self.now.generation >= generation, timeout)
 
     def close(self) -> None:
+        if threads_lost():
+            return
         with self._changed:
             self._closing = True
             self._hang_up()

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import os
 import random
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, Generic, TypeVar
 
@@ -23,6 +25,44 @@ from planb_lookup import _codec
 from planb_lookup.v1 import route_lookup_pb2
 
 _S = TypeVar("_S")
+
+
+# Clients that have made calls and are not closed.
+_in_use: weakref.WeakSet[Streams[Any]] = weakref.WeakSet()
+# gRPC's threads are those of the process that this one was forked from: calls would
+# never end, whatever their deadline.
+_threads_lost = False
+_kept: list[Any] = []
+
+
+def _after_fork_in_child() -> None:
+    global _threads_lost
+    # Then it is gRPC's to say what works: that of Debian 12 hangs now and then.
+    supported = os.environ.get("GRPC_ENABLE_FORK_SUPPORT", "").lower()
+    if len(_in_use) > 0 and supported not in ("1", "true", "yes"):
+        _threads_lost = True
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)
+
+
+def threads_lost() -> bool:
+    return _threads_lost
+
+
+def keep_if_lost(call: Any) -> bool:
+    """True in such a fork. `call` then stays for ever: to cancel or to delete it, gRPC may
+    wait for a lock that one of those threads has."""
+    if _threads_lost:
+        _kept.append(call)
+    return _threads_lost
+
+
+def require_threads() -> None:
+    if _threads_lost:
+        raise RuntimeError(
+            "this process was forked from one with an open client, and gRPC does not "
+            "work in it: fork before the first call, or close all clients before")
 
 
 class Backoff:
@@ -91,6 +131,7 @@ class Pipeline:
 
     def add(self, rows: _codec.Rows, flow_hashes: _codec.Hops | None) -> bytes:
         """The message of another batch, which is now in flight."""
+        require_threads()
         self._last_id += 1
         message = _codec.encode_batch(self._last_id, rows, flow_hashes,
                                       self._encoded_options)
@@ -190,6 +231,7 @@ class Streams(Generic[_S]):
         With `require_complete` batches wait, for `give_up_after` at most, until the
         table is complete.
         """
+        self._begin()
         return self._kind(self._batch_lookup, Pipeline(
             Options(in_flight, batch_size, timeout, give_up_after),
             batch_options(self._name(table), min_generation, max_wait,
@@ -203,6 +245,16 @@ class Streams(Generic[_S]):
                            min_generation=min_generation,
                            max_wait=max(timeout, 0.0),
                            require_complete=require_complete)
+
+    def _begin(self) -> None:
+        """Before each call."""
+        require_threads()
+        _in_use.add(self)
+
+    def _end(self) -> bool:
+        """Whether there is a channel to close."""
+        _in_use.discard(self)
+        return not _threads_lost
 
     def _name(self, table: str | None) -> str:
         return self._table if table is None else table

@@ -909,6 +909,9 @@ class ContractTest(unittest.TestCase):
                 request_id=2, next_hops=bytes(4)).SerializeToString(),
             route_lookup_pb2.BatchLookupResponse(
                 request_id=1, next_hops=bytes(8)).SerializeToString(),
+            route_lookup_pb2.BatchLookupResponse(
+                request_id=1, next_hops=bytes(4), prefix_lengths=bytes(2)
+            ).SerializeToString(),
             None,  # the end
         ]
         current = []

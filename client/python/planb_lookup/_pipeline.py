@@ -155,6 +155,11 @@ class Pipeline:
                 grpc.StatusCode.INTERNAL,
                 f"{len(result.next_hops)} next hops of batch {result.id} came for "
                 f"{addresses} addresses of batch {batch_id}")
+        lengths = result.prefix_lengths
+        if lengths is not None and len(lengths) != addresses:
+            raise _codec.Error(grpc.StatusCode.INTERNAL,
+                               f"{len(lengths)} prefix lengths came for {addresses} "
+                               f"addresses of batch {batch_id}")
         self.unanswered.popleft()
         self.results.append(result)
         self._backoff.reset()

@@ -21,6 +21,8 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
@@ -327,7 +329,7 @@ func (c *Client) Resolve(ctx context.Context, addresses []netip.Addr) ([]*planbv
 	}
 	response, err := c.lookups.Lookup(ctx, request)
 	if err != nil {
-		return nil, fromStatus(err)
+		return nil, c.failure(ctx, err)
 	}
 	return response.Results, nil
 }
@@ -385,15 +387,26 @@ func (c *Client) update(ctx context.Context, request *planbv1.UpdateRoutesReques
 	request.Ack = planbv1.Ack_ACK_VISIBLE
 	response, err := c.tables.UpdateRoutes(ctx, request)
 	if err != nil {
-		return 0, fromStatus(err)
+		return 0, c.failure(ctx, err)
 	}
 	return response.Generation, nil
+}
+
+// The error of a call that has ended. A server that drains cancels calls that come as it
+// ends: it is away, and neither the context nor the client is at its end.
+func (c *Client) failure(ctx context.Context, err error) error {
+	err = fromStatus(err)
+	if failure, ok := err.(*Error); ok && failure.Code == codes.Canceled && ctx.Err() == nil &&
+		c.connection.GetState() != connectivity.Shutdown {
+		failure.Code = codes.Unavailable
+	}
+	return err
 }
 
 // Table returns the state of the table.
 func (c *Client) Table(ctx context.Context) (*planbv1.Table, error) {
 	table, err := c.tables.GetTable(ctx, &planbv1.GetTableRequest{Table: c.options.table})
-	return table, fromStatus(err)
+	return table, c.failure(ctx, err)
 }
 
 // Tables returns the stub for all other calls on tables.

@@ -1051,3 +1051,37 @@ func TestAReplyWithAnotherNumberOfAnswersEndsTheStream(t *testing.T) {
 		stream.Close()
 	}
 }
+
+// Ends calls as a server does that is about to end.
+type ending struct {
+	planbv1.UnimplementedRouteTableServer
+}
+
+func (*ending) GetTable(context.Context, *planbv1.GetTableRequest) (*planbv1.Table, error) {
+	return nil, status.Error(codes.Canceled, "CANCELLED")
+}
+
+func (*ending) UpdateRoutes(context.Context, *planbv1.UpdateRoutesRequest) (*planbv1.UpdateRoutesResponse, error) {
+	return nil, status.Error(codes.Canceled, "CANCELLED")
+}
+
+func TestACallThatTheServerCancelsIsNotOneOfAContextThatEnded(t *testing.T) {
+	client := serve(t, &fake{tables: &ending{}})
+	_, unread := client.Table(t.Context())
+	_, unchanged := client.Announce(t.Context(), routes())
+	for _, err := range []error{unread, unchanged} {
+		var failure *Error
+		if errors.Is(err, context.Canceled) || !errors.As(err, &failure) || !failure.Temporary() {
+			t.Errorf("%v of a context that goes on", err)
+		}
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if _, err := client.Table(ended); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v of a context that ended", err)
+	}
+	_ = client.Close()
+	if _, err := client.Table(t.Context()); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v of a closed client", err)
+	}
+}

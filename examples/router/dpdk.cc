@@ -6,9 +6,13 @@
 #include <rte_errno.h>
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
+#include <rte_mbuf_pool_ops.h>
+#include <rte_mempool.h>
 #include <rte_ring.h>
+#include <sys/mman.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <string>
 #include <thread>
@@ -20,10 +24,36 @@ namespace {
 
 constexpr uint16_t kDescriptors = 512;
 constexpr unsigned kPoolCache = 256;
+constexpr size_t kHugePage = size_t{1} << 21;
 
 absl::Status Failed(absl::string_view what, int error) {
   return absl::InternalError(absl::StrCat(
       "DPDK: ", what, ": ", rte_strerror(error < 0 ? -error : error)));
+}
+
+// Gives the pool the memory for all its buffers, of so many bytes. Returns an
+// error or 0.
+int Populate(rte_mempool* pool, size_t bytes) {
+  if (rte_eal_has_hugepages() != 0) {
+    return std::min(rte_mempool_populate_default(pool), 0);
+  }
+  // Not the environment's: that is shared memory, which has small pages only,
+  // and each buffer would have one of its own.
+  bytes = (bytes / kHugePage + 1) * kHugePage;
+  void* const all = mmap(nullptr, bytes + kHugePage, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (all == MAP_FAILED) return ENOMEM;
+  auto* const memory = RTE_PTR_ALIGN_CEIL(static_cast<char*>(all), kHugePage);
+  madvise(memory, bytes, MADV_HUGEPAGE);
+  // Without huge pages, addresses of devices are those of the process.
+  const int populated = rte_mempool_populate_iova(
+      pool, memory, reinterpret_cast<uintptr_t>(memory), bytes,
+      [](rte_mempool_memhdr* header, void* start) {
+        munmap(start, header->len + kHugePage);
+      },
+      all);
+  if (populated <= 0) munmap(all, bytes + kHugePage);
+  return static_cast<unsigned>(populated) == pool->size ? 0 : ENOMEM;
 }
 
 }  // namespace
@@ -57,12 +87,26 @@ absl::Status StartEnvironment(const EnvironmentOptions& options) {
 
 absl::StatusOr<rte_mempool*> MakePool(size_t count) {
   static int pools = 0;  // names must differ
-  rte_mempool* const pool = rte_pktmbuf_pool_create(
+  constexpr unsigned kElement = sizeof(rte_mbuf) + RTE_MBUF_DEFAULT_BUF_SIZE;
+  rte_mempool* const pool = rte_mempool_create_empty(
       absl::StrCat("pool", ++pools).c_str(), static_cast<unsigned>(count),
-      kPoolCache, 0, RTE_MBUF_DEFAULT_BUF_SIZE, SOCKET_ID_ANY);
-  if (pool == nullptr) {
-    return Failed(absl::StrCat("no pool of ", count, " buffers"), rte_errno);
+      kElement, kPoolCache, sizeof(rte_pktmbuf_pool_private), SOCKET_ID_ANY,
+      rte_eal_has_hugepages() != 0 ? 0 : RTE_MEMPOOL_F_NO_IOVA_CONTIG);
+  int error = pool == nullptr ? rte_errno : 0;
+  if (error == 0) {
+    error =
+        rte_mempool_set_ops_byname(pool, rte_mbuf_best_mempool_ops(), nullptr);
   }
+  if (error == 0) {
+    rte_pktmbuf_pool_init(pool, nullptr);
+    error = Populate(pool, count * rte_mempool_calc_obj_size(
+                                       kElement, pool->flags, nullptr));
+  }
+  if (error != 0) {
+    rte_mempool_free(pool);
+    return Failed(absl::StrCat("no pool of ", count, " buffers"), error);
+  }
+  rte_mempool_obj_iter(pool, rte_pktmbuf_init, nullptr);
   return pool;
 }
 

@@ -34,7 +34,8 @@ struct EnvironmentOptions {
 // several processes run beside one another, and binds no thread to a core.
 absl::Status StartEnvironment(const EnvironmentOptions& options);
 
-// `count` buffers for frames of 2,048 bytes.
+// `count` buffers for frames of 2,048 bytes. Without huge pages they are in
+// transparent ones, if the kernel gives any.
 absl::StatusOr<rte_mempool*> MakePool(size_t count);
 
 // Frees a ring and the packets in it.

@@ -80,7 +80,7 @@ class Counter {
   std::atomic<uint64_t> value_ = 0;
 };
 
-struct Adjacency {
+struct alignas(64) Adjacency {
   enum class State : uint8_t {
     kUnknown,     // no object, no port, or none that says where to
     kReady,       // to `mac`
@@ -112,8 +112,11 @@ class Adjacencies {
   // Call after the lookups of a burst and before its adjacencies.
   void Refresh() { version_ = 1 + objects_.version() + neighbors_.version(); }
 
+  // Before Of(id), while there is something else to do.
+  void Prefetch(NextHopId id) const { __builtin_prefetch(&cache_[Place(id)]); }
+
   Adjacency& Of(NextHopId id) {
-    Adjacency& entry = cache_[id * 0x9e3779b1U >> (32 - kBits)];
+    Adjacency& entry = cache_[Place(id)];
     if (entry.id != id || entry.version != version_) Resolve(id, entry);
     return entry;
   }
@@ -126,6 +129,7 @@ class Adjacencies {
   static constexpr int kBits = 14;
   static constexpr size_t kEntries = size_t{1} << kBits;
 
+  static size_t Place(NextHopId id) { return id * 0x9e3779b1U >> (32 - kBits); }
   void Resolve(NextHopId id, Adjacency& entry);
 
   const absl::Span<const Port> ports_;

@@ -330,15 +330,21 @@ class LpmStage : public SendingStage {
     }
     burst.v6 = burst.v4 = 0;
     burst.answered = false;
+    if (waits_) Prefetch(packets, count);
     Gather(packets, count, kIsIpv6, burst);
-    Gather(packets, count, 0, burst);
-    for (size_t i = 0; i < count; ++i) {
+    if (burst.size() < count) Gather(packets, count, 0, burst);
+    for (size_t i = 0; burst.size() < count && i < count; ++i) {
       if ((packets[i]->packet_type & kIsExpired) == 0) continue;
       // One for this router may have one hop only, as BGP's to a neighbour.
       Answer(IsOwn(packets[i]) ? Verdict::kLocal : Verdict::kExpired,
              packets[i]);
     }
     return count;
+  }
+
+  // Packets that waited are in no near cache.
+  static void Prefetch(rte_mbuf* const* packets, size_t count) {
+    for (size_t i = 0; i < count; ++i) rte_prefetch0(Bytes(packets[i]));
   }
 
   static void Gather(rte_mbuf** packets, size_t count, uint32_t type,
@@ -368,10 +374,10 @@ class LpmStage : public SendingStage {
   static Address To(rte_mbuf* packet) {
     return *Address::FromPacked(PackedTo(packet));
   }
-  bool IsOwn(rte_mbuf* packet) const {
-    const auto last = static_cast<uint8_t>(PackedTo(packet).back());
-    return (own_bits_ >> last % 64 & 1) != 0 && own_.contains(To(packet));
+  bool MayBeOwn(uint8_t last) const {
+    return (own_bits_ >> last % 64 & 1) != 0;
   }
+  bool IsOwn(rte_mbuf* packet) const { return own_.contains(To(packet)); }
 
   void Forward(Burst& burst) {
     if (!burst.answered) {
@@ -379,15 +385,28 @@ class LpmStage : public SendingStage {
       return;
     }
     adjacencies_.Refresh();
+    if (waits_) {
+      Prefetch(burst.packets.data(), burst.size());
+      for (size_t i = 0; i < burst.size(); ++i) {
+        adjacencies_.Prefetch(burst.next_hops[i]);
+      }
+    }
     for (size_t i = 0; i < burst.size(); ++i) {
-      const Verdict verdict = ForwardOne(burst.next_hops[i], burst.packets[i]);
+      const Verdict verdict = ForwardOne(burst, i);
       if (verdict == Verdict::kForward) continue;
       Answer(verdict, burst.packets[i]);
     }
   }
 
-  Verdict ForwardOne(NextHopId next_hop, rte_mbuf* packet) {
-    if (IsOwn(packet)) return Verdict::kLocal;
+  Verdict ForwardOne(const Burst& burst, size_t i) {
+    rte_mbuf* const packet = burst.packets[i];
+    const NextHopId next_hop = burst.next_hops[i];
+    // Of the burst: those bytes are near, while a packet's may not be.
+    if (MayBeOwn(i < burst.v6 ? burst.addresses_v6[16 * i + 15]
+                              : burst.addresses_v4[4 * (i - burst.v6) + 3]) &&
+        IsOwn(packet)) {
+      return Verdict::kLocal;
+    }
     if (next_hop == kNoRoute) return Verdict::kNoRoute;
     if (next_hop == kUndecided) return Verdict::kNoAnswer;
     Adjacency& adjacency = adjacencies_.Of(next_hop);
@@ -544,6 +563,7 @@ class LpmStage : public SendingStage {
   RateLimit icmp_;
   uint16_t too_big_mtu_ = 0;
   std::vector<Burst> bursts_;
+  const bool waits_ = bursts_.size() > 1;  // packets, for their answers
   std::vector<Burst*> free_;
   // The router's own addresses. Most others are told from them by a bit.
   absl::flat_hash_set<Address> own_;

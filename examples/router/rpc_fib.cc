@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
+#include "absl/hash/hash.h"
 #include "absl/status/status.h"
 #include "base/monotonic_time.h"
 #include "client/batch_lookup.h"
@@ -21,62 +22,84 @@ namespace {
 
 // The last answers of a core, of the newest flows of each place, so that a flow
 // keeps its member of a group. Of 1,000 flows one is forgotten in one run of
-// 10,000, of 10,000 flows some seven are.
+// 10,000, of 10,000 flows some seven are. A flow is known by its hash and a
+// hash of its destination: 96 bits.
 class LastAnswers {
  public:
-  LastAnswers() : entries_(kSets * kWays) {}
+  LastAnswers() : sets_(kSets) {}
+
+  // An answer about this flow is asked for: of many flows, the sets are in no
+  // near cache.
+  void Expect(uint32_t flow_hash) {
+    __builtin_prefetch(&SetOf(flow_hash), 1, 1);
+  }
 
   void Keep(const Burst& burst) {
     for (size_t i = 0; i < burst.size(); ++i) {
-      const Entry entry = EntryOf(burst, i, burst.next_hops[i]);
-      Entry* const set = SetOf(entry);
-      size_t way = 0;
-      while (way + 1 < kWays && !set[way].IsOf(entry)) ++way;
-      if (way > 0) std::move_backward(set, set + way, set + way + 1);
-      set[0] = entry;
+      if (i + kAhead < burst.size()) {
+        __builtin_prefetch(&SetOf(burst.flow_hashes[i + kAhead]), 1);
+      }
+      const uint32_t flow_hash = burst.flow_hashes[i];
+      const uint64_t destination = DestinationOf(burst, i);
+      Set& set = SetOf(flow_hash);
+      size_t way = set.Find(flow_hash, destination);
+      if (way == kWays) {
+        way = 0;
+        set.Insert(flow_hash, destination);
+      }
+      set.next_hops[way] = burst.next_hops[i];
     }
   }
 
   // Sets what is known; kUndecided for the others.
   void Answer(Burst& burst) {
     for (size_t i = 0; i < burst.size(); ++i) {
-      const Entry entry = EntryOf(burst, i, kUndecided);
-      Entry* const set = SetOf(entry);
-      Entry* const found =
-          std::find_if(set, set + kWays,
-                       [&](const Entry& kept) { return kept.IsOf(entry); });
-      burst.next_hops[i] = found == set + kWays ? kUndecided : found->next_hop;
+      const Set& set = SetOf(burst.flow_hashes[i]);
+      const size_t way =
+          set.Find(burst.flow_hashes[i], DestinationOf(burst, i));
+      burst.next_hops[i] = way == kWays ? kUndecided : set.next_hops[way];
     }
   }
 
  private:
-  static constexpr size_t kSets = 1 << 14, kWays = 4;
-  struct Entry {
-    bool IsOf(const Entry& other) const {
-      return low == other.low && high == other.high &&
-             flow_hash == other.flow_hash;
+  static constexpr size_t kSets = 1 << 14, kWays = 4, kAhead = 16;
+  struct alignas(64) Set {
+    Set() { next_hops.fill(kUndecided); }
+    size_t Find(uint32_t flow_hash, uint64_t destination) const {
+      size_t way = 0;
+      while (way < kWays && (flow_hashes[way] != flow_hash ||
+                             destinations[way] != destination)) {
+        ++way;
+      }
+      return way;
     }
-    uint64_t high = 0, low = 0;  // the destination
-    uint32_t flow_hash = 0;
-    NextHopId next_hop = kUndecided;
+    // At the first way. The oldest goes.
+    void Insert(uint32_t flow_hash, uint64_t destination) {
+      std::memmove(&flow_hashes[1], &flow_hashes[0], 4 * (kWays - 1));
+      std::memmove(&destinations[1], &destinations[0], 8 * (kWays - 1));
+      std::memmove(&next_hops[1], &next_hops[0], 4 * (kWays - 1));
+      flow_hashes[0] = flow_hash;
+      destinations[0] = destination;
+    }
+
+    std::array<uint32_t, kWays> flow_hashes = {};
+    std::array<uint64_t, kWays> destinations = {};  // their hashes
+    std::array<NextHopId, kWays> next_hops;
   };
 
-  static Entry EntryOf(const Burst& burst, size_t i, NextHopId next_hop) {
-    Entry entry = {.flow_hash = burst.flow_hashes[i], .next_hop = next_hop};
+  static uint64_t DestinationOf(const Burst& burst, size_t i) {
+    uint64_t high = 4, low = 0;  // begins no IPv6 address that is forwarded
     if (i < burst.v6) {
-      std::memcpy(&entry.high, &burst.addresses_v6[16 * i], 8);
-      std::memcpy(&entry.low, &burst.addresses_v6[16 * i + 8], 8);
+      std::memcpy(&high, &burst.addresses_v6[16 * i], 8);
+      std::memcpy(&low, &burst.addresses_v6[16 * i + 8], 8);
     } else {
-      entry.high = 4;  // begins no IPv6 address that is forwarded
-      std::memcpy(&entry.low, &burst.addresses_v4[4 * (i - burst.v6)], 4);
+      std::memcpy(&low, &burst.addresses_v4[4 * (i - burst.v6)], 4);
     }
-    return entry;
+    return absl::HashOf(high, low);
   }
-  Entry* SetOf(const Entry& entry) {
-    return &entries_[entry.flow_hash % kSets * kWays];
-  }
+  Set& SetOf(uint32_t flow_hash) { return sets_[flow_hash % kSets]; }
 
-  std::vector<Entry> entries_;
+  std::vector<Set> sets_;
 };
 
 class RpcBursts : public Lookups {
@@ -153,12 +176,11 @@ class RpcBursts : public Lookups {
     hashes_.clear();
     for (const Waiting* const waiting : bursts) {
       const Burst& burst = *waiting->burst;
-      const uint8_t* const v6 = burst.addresses_v6.data();
-      const size_t at = v6_.size();
-      v6_.resize(at + (halves ? 8 : 16) * burst.v6);
-      if (!halves) std::memcpy(&v6_[at], v6, 16 * burst.v6);
+      const auto* const v6 =
+          reinterpret_cast<const char*>(burst.addresses_v6.data());
+      if (!halves) v6_.append(v6, 16 * burst.v6);
       for (size_t i = 0; halves && i < burst.v6; ++i) {
-        std::memcpy(&v6_[at + 8 * i], v6 + 16 * i, 8);
+        v6_.append(v6 + 16 * i, 8);
       }
       v4_.append(reinterpret_cast<const char*>(burst.addresses_v4.data()),
                  4 * burst.v4);
@@ -173,6 +195,7 @@ class RpcBursts : public Lookups {
                        of_v6 ? v4 : v4 + burst.v4);
       }
     }
+    for (const uint32_t hash : hashes_) last_answers_.Expect(hash);
     client::Batch batch = {
         .addresses_v4 = v4_, .flow_hashes = hashes_, .table = options_.table};
     (halves ? batch.upper_halves_v6 : batch.addresses_v6) = v6_;

@@ -44,7 +44,7 @@ ABSL_FLAG(std::string, fib, "local",
           "stream of lookups for each LPM core; constant:ID: every packet has "
           "this next hop; dpdk, poptrie, cp-trie, hbs, neurotrie, paper: as "
           "local, with DPDK's FIBs or a scheme that is measured beside");
-ABSL_FLAG(uint32_t, in_flight, 16, "rpc: bursts of a core that wait");
+ABSL_FLAG(uint32_t, in_flight, 32, "rpc: bursts of a core that wait");
 ABSL_FLAG(absl::Duration, grace, absl::Seconds(10),
           "rpc: how long the last answers stand while the server is away");
 ABSL_FLAG(std::vector<std::string>, interfaces, {},

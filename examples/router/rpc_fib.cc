@@ -122,14 +122,24 @@ class RpcBursts : public Lookups {
   }
 
   Burst* Finished() override {
+    Burst* const burst = Oldest();
+    if (burst == nullptr) started_ = looked_ = false;
+    return burst;
+  }
+
+ private:
+  Burst* Oldest() {
     if (waiting_.empty() || !waiting_.front().done) {
       // To look at the connection costs as much as to forward a burst: while
-      // bursts come and others may yet, it is left alone.
-      if (std::exchange(started_, false) && !away_ &&
-          waiting_.size() < options_.in_flight) {
+      // bursts come and others may yet, it is left alone. And it is looked at
+      // once: of two answers the second waits until half of what may wait is
+      // asked again, so that messages stay large.
+      if (looked_) return nullptr;
+      if (started_ && !away_ && waiting_.size() < options_.in_flight) {
         return nullptr;
       }
-      while (!questions_.empty() && !ended_ && lookup_.Ready()) Receive();
+      looked_ = true;
+      if (!questions_.empty() && !ended_ && lookup_.Ready()) Receive();
     }
     if (waiting_.empty()) return nullptr;
     Waiting& oldest = waiting_.front();
@@ -146,7 +156,6 @@ class RpcBursts : public Lookups {
     return burst;
   }
 
- private:
   struct Waiting {
     Burst* burst;
     bool asked;         // an answer will come
@@ -287,7 +296,8 @@ class RpcBursts : public Lookups {
   std::deque<Waiting> waiting_;
   Several pending_;                 // they go with the next message
   std::deque<Question> questions_;  // in the order of their answers
-  bool started_ = false;            // a burst, since the last look
+  bool started_ = false;            // a burst in this turn
+  bool looked_ = false;             // at the connection in this turn
   absl::Time heard_ = MonotonicNow();
   absl::Time whole_until_ = absl::InfinitePast();
   bool answered_once_ = false;  // before, there is no last answer to give

@@ -23,7 +23,7 @@ struct RpcOptions {
   std::string table = {};
   // Bursts of a core that wait for answers. As many as gRPC takes without the
   // server's reading: sending never waits.
-  size_t in_flight = 16;
+  size_t in_flight = 32;
   // A server that answered and is silent for so long is away: packets that
   // wait, and those that come, get the last answer about their destination.
   absl::Duration patience = absl::Milliseconds(50);

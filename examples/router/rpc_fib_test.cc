@@ -294,6 +294,30 @@ TEST_F(RpcFib, BurstsThatComeMeanwhileShareAMessage) {
   EXPECT_EQ(questions.count, 3U);
 }
 
+// And go on to, also if all their answers are there at once.
+TEST_F(RpcFib, HalfOfWhatMayWaitIsAMessageWhileBurstsCome) {
+  Questions questions;
+  const auto lookups = Open(
+      {.in_flight = 8, .patience = absl::Seconds(20), .observer = &questions});
+  std::vector<Burst> bursts(8);
+  size_t started = 0, finished = 0;
+  while (finished < 200) {
+    if (started - finished < bursts.size()) {
+      Fill(bursts[started % 8], started, 20, 20);
+      lookups->Start(bursts[started % 8]);
+      ++started;
+    } else {
+      absl::SleepFor(absl::Milliseconds(2));
+    }
+    while (Burst* const burst = lookups->Finished()) {
+      ASSERT_EQ(burst, &bursts[finished % 8]);
+      Expect(*burst, finished, 1);
+      ++finished;
+    }
+  }
+  EXPECT_LE(questions.count, 200 / 4 + 4);
+}
+
 // Of packets whose way changes in flight either is right. Both kinds of tables.
 TEST_F(RpcFib, AnswersAreOfAGenerationInForceWhileAllRoutesChange) {
   const auto local = client::LocalTable::Follow(Channel());

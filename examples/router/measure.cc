@@ -30,8 +30,10 @@
 #include "absl/flags/parse.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "base/cpu_list.h"
 #include "base/monotonic_time.h"
+#include "base/process_setup.h"
 #include "base/testing/server_process.h"
 #include "benchmarks/engine/inputs.h"
 #include "benchmarks/engine/machine.h"
@@ -56,11 +58,13 @@ ABSL_FLAG(std::string, rx, "0", "cores that receive");
 ABSL_FLAG(std::string, lpm, "0", "cores that look up and send");
 ABSL_FLAG(uint32_t, burst, 32, "packets looked up at once");
 ABSL_FLAG(uint32_t, packets, 512, "packets that go around");
-ABSL_FLAG(uint32_t, in_flight, 16, "rpc: bursts of a core in flight");
+ABSL_FLAG(uint32_t, in_flight, 32, "rpc: bursts of a core in flight");
 ABSL_FLAG(
     std::string, server_cpus, "1",
     "cores of the server's lookups. There is a server for rpc, and for "
     "all that follows one: with --changes or --restart, each but constant");
+ABSL_FLAG(absl::Duration, server_spin, absl::Microseconds(500),
+          "how long these poll for more work before they sleep");
 ABSL_FLAG(uint32_t, addresses, planb::router::kMostAddresses,
           "length of the trace");
 ABSL_FLAG(uint32_t, changes, 0, "changes of routes a second, in hundreds");
@@ -89,6 +93,8 @@ class Server {
         absl::StrCat("--store=",
                      absl::GetFlag(FLAGS_restart) ? store_ : "none"),
         absl::StrCat("--lookup_cpus=", absl::GetFlag(FLAGS_server_cpus)),
+        absl::StrCat("--lookup_spin=",
+                     absl::FormatDuration(absl::GetFlag(FLAGS_server_spin))),
         "--lookup_threads=1", "--metrics_address="});
     return process_->AwaitServing() ? absl::OkStatus()
                                     : absl::InternalError(process_->Log());
@@ -436,6 +442,7 @@ absl::Status Measure() {
 }  // namespace planb::router
 
 int main(int argc, char** argv) {
+  planb::SetUpProcess();
   absl::ParseCommandLine(argc, argv);
   const absl::Status status = planb::router::Measure();
   if (status.ok()) return 0;

@@ -34,8 +34,8 @@ for part in "${parts[@]}"; do
     done
     measure --lpm=1
     ;;
-  rpc) measure --fibs=constant,local,rpc --burst=64 --packets=2000 --latency ;;
-  changes) measure --fibs=local,rpc --burst=64 --packets=2000 --changes=10000 ;;
+  rpc) measure --fibs=constant,local,rpc --burst=64 --packets=2500 --latency ;;
+  changes) measure --fibs=local,rpc --burst=64 --packets=2500 --changes=10000 ;;
   restart)
     # The server loads a table meanwhile. Of so many flows the last answers are kept.
     measure --fibs=local,rpc --burst=64 --addresses=1000 --restart --time=6s --repeats=3

@@ -39,55 +39,50 @@ class LastAnswers {
       if (i + kAhead < burst.size()) {
         __builtin_prefetch(&SetOf(burst.flow_hashes[i + kAhead]), 1);
       }
-      const uint32_t flow_hash = burst.flow_hashes[i];
-      const uint64_t destination = DestinationOf(burst, i);
-      Set& set = SetOf(flow_hash);
-      size_t way = set.Find(flow_hash, destination);
-      if (way == kWays) {
-        way = 0;
-        set.Insert(flow_hash, destination);
+      const Entry entry = EntryOf(burst, i, burst.next_hops[i]);
+      Set& set = SetOf(entry.flow_hash);
+      const size_t way = set.Find(entry);
+      if (way < kWays) {
+        set.ways[way].next_hop = entry.next_hop;
+      } else {
+        std::move_backward(set.ways.begin(), set.ways.end() - 1,
+                           set.ways.end());  // the oldest goes
+        set.ways[0] = entry;
       }
-      set.next_hops[way] = burst.next_hops[i];
     }
   }
 
   // Sets what is known; kUndecided for the others.
   void Answer(Burst& burst) {
     for (size_t i = 0; i < burst.size(); ++i) {
-      const Set& set = SetOf(burst.flow_hashes[i]);
-      const size_t way =
-          set.Find(burst.flow_hashes[i], DestinationOf(burst, i));
-      burst.next_hops[i] = way == kWays ? kUndecided : set.next_hops[way];
+      const Entry entry = EntryOf(burst, i, kUndecided);
+      const Set& set = SetOf(entry.flow_hash);
+      const size_t way = set.Find(entry);
+      burst.next_hops[i] = way < kWays ? set.ways[way].next_hop : kUndecided;
     }
   }
 
  private:
   static constexpr size_t kSets = 1 << 14, kWays = 4, kAhead = 16;
+  struct Entry {
+    uint64_t destination = 0;  // its hash
+    uint32_t flow_hash = 0;
+    NextHopId next_hop = kUndecided;
+  };
   struct alignas(64) Set {
-    Set() { next_hops.fill(kUndecided); }
-    size_t Find(uint32_t flow_hash, uint64_t destination) const {
+    // The way of the flow, or kWays.
+    size_t Find(const Entry& entry) const {
       size_t way = 0;
-      while (way < kWays && (flow_hashes[way] != flow_hash ||
-                             destinations[way] != destination)) {
+      while (way < kWays && (ways[way].destination != entry.destination ||
+                             ways[way].flow_hash != entry.flow_hash)) {
         ++way;
       }
       return way;
     }
-    // At the first way. The oldest goes.
-    void Insert(uint32_t flow_hash, uint64_t destination) {
-      std::memmove(&flow_hashes[1], &flow_hashes[0], 4 * (kWays - 1));
-      std::memmove(&destinations[1], &destinations[0], 8 * (kWays - 1));
-      std::memmove(&next_hops[1], &next_hops[0], 4 * (kWays - 1));
-      flow_hashes[0] = flow_hash;
-      destinations[0] = destination;
-    }
-
-    std::array<uint32_t, kWays> flow_hashes = {};
-    std::array<uint64_t, kWays> destinations = {};  // their hashes
-    std::array<NextHopId, kWays> next_hops;
+    std::array<Entry, kWays> ways;
   };
 
-  static uint64_t DestinationOf(const Burst& burst, size_t i) {
+  static Entry EntryOf(const Burst& burst, size_t i, NextHopId next_hop) {
     uint64_t high = 4, low = 0;  // begins no IPv6 address that is forwarded
     if (i < burst.v6) {
       std::memcpy(&high, &burst.addresses_v6[16 * i], 8);
@@ -95,7 +90,7 @@ class LastAnswers {
     } else {
       std::memcpy(&low, &burst.addresses_v4[4 * (i - burst.v6)], 4);
     }
-    return absl::HashOf(high, low);
+    return {absl::HashOf(high, low), burst.flow_hashes[i], next_hop};
   }
   Set& SetOf(uint32_t flow_hash) { return sets_[flow_hash % kSets]; }
 
@@ -187,9 +182,14 @@ class RpcBursts : public Lookups {
       const Burst& burst = *waiting->burst;
       const auto* const v6 =
           reinterpret_cast<const char*>(burst.addresses_v6.data());
-      if (!halves) v6_.append(v6, 16 * burst.v6);
-      for (size_t i = 0; halves && i < burst.v6; ++i) {
-        v6_.append(v6 + 16 * i, 8);
+      if (halves) {
+        const size_t at = v6_.size();
+        v6_.resize(at + 8 * burst.v6);
+        for (size_t i = 0; i < burst.v6; ++i) {
+          std::memcpy(&v6_[at + 8 * i], v6 + 16 * i, 8);
+        }
+      } else {
+        v6_.append(v6, 16 * burst.v6);
       }
       v4_.append(reinterpret_cast<const char*>(burst.addresses_v4.data()),
                  4 * burst.v4);

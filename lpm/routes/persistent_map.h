@@ -95,12 +95,25 @@ class PersistentTree {
     const Page& page = *(*root_)[at.page].node;
     at.chunk = ChildFor(page, key);
     const Chunk& chunk = *page[at.chunk].node;
-    at.entry = CountWhile(chunk, [&](const Entry& e) {
+    at.entry = CountWhile(chunk.begin(), chunk.size(), [&](const Entry& e) {
       return Traits::Less(Traits::KeyOf(e), key);
     });
     at.found = at.entry < chunk.size() &&
                !Traits::Less(key, Traits::KeyOf(chunk[at.entry]));
     return at;
+  }
+
+  // How many of the first items are `before`, of `size` in a row. Without
+  // branches on what the items say. REQUIRES: size > 0.
+  template <typename Item, typename Before>
+  static size_t CountWhile(const Item* items, size_t size, Before before) {
+    const Item* base = items;
+    for (size_t n = size; n > 1;) {
+      const size_t half = n / 2;
+      base += before(base[half - 1]) ? half : 0;
+      n -= half;
+    }
+    return static_cast<size_t>(base - items) + (before(*base) ? 1 : 0);
   }
 
   // Begins to load the entries around the one of this key.
@@ -165,23 +178,11 @@ class PersistentTree {
   }
 
  private:
-  // How many of the node's first items are `before`. Without branches on what
-  // the items say.
-  template <typename Node, typename Before>
-  static size_t CountWhile(const Node& node, Before before) {
-    const auto* base = node.begin();
-    for (size_t n = node.size(); n > 1;) {
-      const size_t half = n / 2;
-      base += before(base[half - 1]) ? half : 0;
-      n -= half;
-    }
-    return static_cast<size_t>(base - node.begin()) + (before(*base) ? 1 : 0);
-  }
-
   template <typename Node>
   static size_t ChildFor(const Node& node, const Key& key) {
-    const size_t begun = CountWhile(
-        node, [&](const auto& c) { return !Traits::Less(key, c.key); });
+    const size_t begun =
+        CountWhile(node.begin(), node.size(),
+                   [&](const auto& c) { return !Traits::Less(key, c.key); });
     return begun == 0 ? 0 : begun - 1;
   }
 
@@ -395,6 +396,21 @@ class PersistentMap {
     const Position at = Locate(key);
     const const_iterator it = IteratorAt(at);
     return at.found ? std::next(it) : it;
+  }
+
+  // UpperBound(key), found sooner if it is near. REQUIRES: `after` is at an
+  // entry, whose key is after `key`.
+  const_iterator UpperBound(const Key& key, const const_iterator& after) const {
+    const Entry* const first = after.ThisChunk().begin();
+    if (Traits::Less(key, Traits::KeyOf(*first))) return UpperBound(key);
+    const_iterator it = after;
+    it.entry_ =
+        first + Tree::CountWhile(first,
+                                 static_cast<size_t>(after.entry_ - first) + 1,
+                                 [&](const Entry& e) {
+                                   return !Traits::Less(key, Traits::KeyOf(e));
+                                 });
+    return it;
   }
 
   size_t size() const { return tree_.size(); }

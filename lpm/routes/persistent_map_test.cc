@@ -143,6 +143,10 @@ void ExpectSame(const Map& map, const ModelOf<Map>& model, uint32_t limit) {
     ASSERT_EQ(found == map.end(), upper == model.end());
     if (found != map.end()) {
       ASSERT_EQ(found->key, upper->first);
+      auto after = found;
+      for (int i = 0; i < 20 && after != map.end(); ++i, ++after) {
+        ASSERT_EQ(map.UpperBound(key, after), found);
+      }
       const auto before = found++;
       ASSERT_EQ(std::next(before), found);
     }

@@ -79,23 +79,24 @@ std::optional<Route> RouteSet::Cover(const Prefix& prefix,
 // The longest route before `it` that covers `inside`, which is behind all of
 // these or the last of them.
 //
-// The last of them that covers it is the longest. It is often one of the last
-// few. Otherwise it covers the first of these few, too, and so is no longer
-// than the bits that both share: the search goes on from there.
+// The last of them that covers it is the longest. It is often the last or the
+// one before. Otherwise it covers these, too, and so is no longer than the bits
+// that the first of them shares with it: the search goes on from there.
 std::optional<Route> RouteSet::LongestBefore(Map::const_iterator it,
                                              const Prefix& inside) const {
-  constexpr int kFew = 8;
+  constexpr int kFew = 2;
   const Map::const_iterator begin = routes_.begin();
   for (;;) {
     int common = 0;
     for (int i = 0; i < kFew; ++i) {
       if (it == begin) return std::nullopt;
-      const Route route = (--it)->Unpack(family_);
-      if (route.prefix.Covers(inside)) return route;
-      common = CommonBits(route.prefix.first(), inside.first());
+      --it;
+      common = CommonBits(absl::MakeUint128(it->high, it->low), inside.first());
+      // What is before `inside` and begins like it is no longer.
+      if (it->length <= common) return it->Unpack(family_);
     }
     it = routes_.UpperBound(
-        PackedPrefix(Prefix::Truncate(inside.address(), common)));
+        PackedPrefix(Prefix::Truncate(inside.address(), common)), it);
   }
 }
 

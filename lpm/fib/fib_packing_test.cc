@@ -203,6 +203,25 @@ TEST(FibPacked, HasTheValuesOfATableCompiledAtOnce) {
   ASSERT_EQ(DifferencesAtBoundaries(*fib, RoutesOf(routes)), "");
 }
 
+// Values of two bytes name too few descriptors.
+TEST(FibPacked, HasAsManyDescriptorsAsATableCompiledAtOnce) {
+  RouteSet routes(Family::kIpv6);
+  for (uint64_t i = 0; i < 40'000; ++i) {
+    routes.Announce(V6(0x2a00'0000'0000'0000 | i << 16, 1, 128),
+                    static_cast<NextHopId>(1 + i % 3));
+  }
+  const auto compiler =
+      FibLimitsPeer::Compiler(Family::kIpv6, AlwaysPacking(1000));
+  std::unique_ptr<const Fib> fib = compiler->Compile(routes).value();
+  const FibStats built = fib->Stats();
+  while (compiler->counters().packed == 0) {
+    fib = compiler->Update(routes, {}).value();
+    ASSERT_EQ(compiler->counters().full, 0U);
+  }
+  EXPECT_EQ(fib->Stats().value_bytes, built.value_bytes);
+  ASSERT_EQ(DifferencesAtBoundaries(*fib, RoutesOf(routes)), "");
+}
+
 // What covers most of the table changes while little of it is packed: then all
 // of that is compiled twice, but counts once, and is not taken for growth.
 TEST(FibPacked, CountsWhatACoverCompiledBefore) {

@@ -56,11 +56,12 @@ ValueMap::ValueMap(const RouteSummary& summary, const FibOptions& options,
                              : uint64_t{kNoRoute});
 }
 
-ValueMap ValueMap::Anew(const RouteSummary& routes) const {
+ValueMap ValueMap::Anew(const RouteSummary& routes, size_t descriptors) const {
   RouteSummary summary = routes;
   // Where values are ids and ids are wide, there were too many to count them.
   summary.next_hops = identity_ ? most_ : size_ - 1;
-  ValueMap map(summary, options_, /*min_bytes=*/1, most_);
+  const int min_bytes = descriptors > kDescriptorFlag<uint16_t> ? 4 : 1;
+  ValueMap map(summary, options_, min_bytes, most_);
   if (map.identity_ || size_ == 0) return map;
   map.values_.reserve(options_.prefix_lengths ? 0 : size_);
   map.pairs_.reserve(options_.prefix_lengths ? size_ : 0);

@@ -49,8 +49,8 @@ class ValueMap {
            int min_bytes, uint32_t most);
 
   // One for other routes, without values so far: the narrowest that does, if
-  // they have as many next hops as this one knows.
-  ValueMap Anew(const RouteSummary& routes) const;
+  // they have as many next hops as this one knows and take so many descriptors.
+  ValueMap Anew(const RouteSummary& routes, size_t descriptors) const;
 
   // True if the width depends on how many distinct ids or pairs there are.
   static bool NeedsCount(const RouteSummary& summary,

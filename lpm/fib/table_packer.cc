@@ -123,7 +123,9 @@ bool TablePacker::Survey(const RouteSet& routes, size_t most) {
 
 void TablePacker::Begin(TableCompiler& in_use) {
   table_ = std::make_unique<TableCompiler>(
-      in_use.family(), in_use.values().Anew(summary_), /*expected_routes=*/0,
+      in_use.family(),
+      in_use.values().Anew(summary_, in_use.descriptors().live()),
+      /*expected_routes=*/0,
       FibLimits{.lines = arena_->line_capacity(),
                 .descriptors = arena_->descriptor_capacity(),
                 .next_hops = limits_.next_hops});

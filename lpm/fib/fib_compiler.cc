@@ -84,6 +84,9 @@ class FibCompiler::Impl {
       ++counters_.full;
       return Compile(routes);
     }
+    // First of all: what waits for readers alone is no reason to pack.
+    const uint64_t oldest = arena_->Oldest(/*none=*/generation_ + 1);
+    Reclaim(oldest);
     if (BadlyPacked(routes.size(), /*share=*/1) ||
         TooLargeToUpdate(routes.size())) {
       ++counters_.compacted;
@@ -113,8 +116,6 @@ class FibCompiler::Impl {
                       packing_.routes + kPackedPerChange * changed_.size())) {
       return PublishPacked(routes);
     }
-    const uint64_t oldest = arena_->Oldest(/*none=*/generation_ + 1);
-    Reclaim(oldest);
     updater_->Update(routes, changed_, generation_ + 1, oldest);
     if (table_->failed()) {
       // Values must become wider, or blocks be packed.

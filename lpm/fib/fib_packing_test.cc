@@ -222,6 +222,27 @@ TEST(FibPacked, HasAsManyDescriptorsAsATableCompiledAtOnce) {
   ASSERT_EQ(DifferencesAtBoundaries(*fib, RoutesOf(routes)), "");
 }
 
+// What covers most of a table leaves as much unused as the table took, but only
+// until the next change.
+TEST(FibPacked, WhatNoReaderHoldsIsNoReasonToPack) {
+  RouteSet routes(Family::kIpv6);
+  Random random(7);
+  while (routes.size() < 12'000) {
+    routes.Announce(V6(0x2a00'0000'0000'0000, random.Next(), 128),
+                    static_cast<NextHopId>(1 + random.Below(60)));
+  }
+  FibCompiler compiler(Family::kIpv6);
+  std::unique_ptr<const Fib> fib = compiler.Compile(routes).value();
+  const Prefix cover = P("2a00::/49");
+  for (NextHopId i = 1; i <= 10; ++i) {
+    routes.Announce(cover, 60 + i);
+    fib = compiler.Update(routes, {cover}).value();
+    EXPECT_EQ(compiler.packing_bytes(), 0U) << i;
+  }
+  EXPECT_EQ(compiler.counters().incremental, 10U);
+  ASSERT_EQ(DifferencesAtBoundaries(*fib, RoutesOf(routes)), "");
+}
+
 // What covers most of the table changes while little of it is packed: then all
 // of that is compiled twice, but counts once, and is not taken for growth.
 TEST(FibPacked, CountsWhatACoverCompiledBefore) {

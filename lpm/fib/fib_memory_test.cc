@@ -11,11 +11,13 @@
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <limits>
 #include <memory>
 #include <new>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lpm/fib/fib.h"
@@ -164,6 +166,43 @@ TEST(FibBoundPeakUseful, OnATableLikeTheInternets) {
             << fib->bytes() << std::endl;
   EXPECT_LE(bytes, bound);
   EXPECT_LE(bound, 60 * bytes);
+}
+
+// A host that comes and goes apart from many, each time by one bit more, is
+// beside what these have been compiled to. All of that is compiled anew, which
+// takes lists of all of it, once at most.
+TEST(FibUpdateMemory, AHostApartFromManyIsAddedBesideThem) {
+  if (!PLANB_COUNTS_MEMORY) GTEST_SKIP() << "memory is a sanitizer's";
+  constexpr uint64_t kHigh = 0x2001'0db8'0000'0000;
+  RouteSet routes(Family::kIpv6);
+  for (uint64_t n = 0; n < 20'000; ++n) {
+    routes.Announce(V6(kHigh, n, 128), static_cast<NextHopId>(1 + n % 7));
+  }
+  FibCompiler compiler(Family::kIpv6);
+  std::unique_ptr<const Fib> fib = compiler.Compile(routes).value();
+  constexpr size_t kEdited = 100 * 1024;  // a root among it
+  size_t compiled_anew = 0;
+  for (int bit = 15; bit < 80; ++bit) {
+    const Prefix host = bit < 64
+                            ? V6(kHigh, uint64_t{1} << bit, 128)
+                            : V6(kHigh | uint64_t{1} << (bit - 64), 7, 128);
+    for (const NextHopId next_hop : {NextHopId{9}, kNoRoute}) {
+      routes.Exchange(host, next_hop);
+      std::unique_ptr<const Fib> updated;
+      const size_t took =
+          PeakOf([&] { updated = compiler.Update(routes, {host}).value(); });
+      compiled_anew += took > kEdited ? 1 : 0;
+      fib = std::move(updated);
+    }
+    if (bit % 8 == 0) {
+      ASSERT_EQ(DifferencesAtBoundaries(
+                    *fib, std::vector<Route>(routes.begin(), routes.end())),
+                "")
+          << "bit " << bit;
+    }
+  }
+  EXPECT_EQ(compiler.counters().incremental, 130U);
+  EXPECT_LE(compiled_anew, 1U);
 }
 
 class FibMeasured : public FibBoundPeak {};

@@ -108,13 +108,13 @@ void ValueMap::Grow(size_t capacity) {
 }
 
 uint32_t DescriptorCompiler::CompileSlot(
-    const IntervalList<absl::uint128>& intervals, int length) {
+    const IntervalList<absl::uint128>& intervals, int length, int most) {
   return intervals.size() == 1 ? intervals.values[0]
-                               : Compile(intervals, length);
+                               : Compile(intervals, length, most);
 }
 
 uint32_t DescriptorCompiler::Compile(
-    const IntervalList<absl::uint128>& intervals, int length) {
+    const IntervalList<absl::uint128>& intervals, int length, int most) {
   const std::vector<absl::uint128>& starts = intervals.starts;
   const std::vector<uint32_t>& values = intervals.values;
   // One value, before or after everything else or both, is the fallback: skip
@@ -136,6 +136,8 @@ uint32_t DescriptorCompiler::Compile(
     rest(starts.front(), starts.back() - 1, values.back());
     rest(starts[1], starts.front() | ~Mask(length), values.front());
   }
+  skip = std::min(skip, most);
+  base &= Mask(skip);
 
   uint32_t entry = 0;
   slots_.Compile(Cut(intervals, base, base | ~Mask(skip), skip),

@@ -134,9 +134,11 @@ class DescriptorCompiler {
   // Compiles the slot of `length` bits at the first interval's start and
   // returns the value that stands for it: that of its only interval, or a
   // flagged one that no other slot has, or 0 on overflow(). O(intervals).
-  // REQUIRES: all intervals in the slot; 48 <= length; < 128 if there are two.
-  uint32_t CompileSlot(const IntervalList<absl::uint128>& intervals,
-                       int length);
+  // The first descriptor has `most` bits at most.
+  // REQUIRES: all intervals in the slot; 48 <= length; < 128 if there are two;
+  // length <= most.
+  uint32_t CompileSlot(const IntervalList<absl::uint128>& intervals, int length,
+                       int most = 128);
 
   // What lies from `first` to `last`, as the structure below a descriptor of
   // `length` bits has it: by keys, with a value for each slot that is cut.
@@ -157,7 +159,8 @@ class DescriptorCompiler {
   bool overflow() const { return overflow_; }
 
  private:
-  uint32_t Compile(const IntervalList<absl::uint128>& intervals, int length);
+  uint32_t Compile(const IntervalList<absl::uint128>& intervals, int length,
+                   int most);
   // What `upper_entry` is beside `entry`, in a descriptor of the first `length`
   // bits of `base`, compiled for a slot of these intervals.
   uint32_t UpperEntry(const IntervalList<absl::uint128>& intervals,

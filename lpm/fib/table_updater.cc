@@ -340,17 +340,20 @@ uint32_t TableUpdater::EditLong(const RouteSet& routes, const Prefix& prefix,
     if (TypeOf(descriptor.entry) == kValueEntry && (held & flag) == 0) {
       return compile(descriptor.fallback, held, base, bits);
     }
-    const int above =
-        common < kUpperBits ? common : std::min(common, bits - 32);
-    if (above < length || SlotLengthBelow(above) > bits ||
-        SlotLengthBelow(above) <= common) {
+    // One above it holds both, of as few bits as can be: so that the next
+    // prefix is rather in it than beside it. They must part above its slots,
+    // and each of these must hold all of what is there. Otherwise all is
+    // compiled with so few bits, and seldom again.
+    const int above = common < kUpperBits
+                          ? length
+                          : std::max({length, kUpperBits, common - 31});
+    const int below = SlotLengthBelow(above);
+    if (below > bits || below <= common) {
       return compiler.CompileSlot(
           table_.LongIntervalsOf(routes,
                                  Prefix::Truncate(prefix.address(), length)),
-          length);
+          length, above);
     }
-    // One above it holds both.
-    const int below = SlotLengthBelow(above);
     IntervalList<uint32_t> list;
     list.Add(0, descriptor.fallback);
     const uint32_t key = KeyAt(base & Mask(below), above);

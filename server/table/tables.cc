@@ -6,6 +6,7 @@
 #include <new>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -232,13 +233,43 @@ absl::StatusOr<TableRef> Tables::Create(const std::string& name,
   return UntilFollowed([&] { return TryCreate(name, fib); });
 }
 
+void Tables::Take(const std::string& name) {
+  MutexLock lock(mutex_);
+  given_back_.wait(lock, [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return !taken_.contains(name);
+  });
+  taken_.insert(name);
+}
+
+void Tables::GiveBack(const std::string& name) {
+  const MutexLock lock(mutex_);
+  taken_.erase(name);
+  given_back_.notify_all();
+  const MutexLock follow(follow_mutex_);
+  if (!remote_changes_.empty()) follow_job_.ScheduleNow();
+}
+
 absl::StatusOr<TableRef> Tables::TryCreate(const std::string& name,
                                            const FibOptions& fib) {
-  const MutexLock lock(mutex_);
-  if (draining_) return DrainingError();
-  Map map = *map_.Read();
-  if (name == kDefault) return Exists(name);
-  if (map.contains(name)) {
+  if (name == kDefault) return draining_ ? DrainingError() : Exists(name);
+  Take(name);
+  const absl::Cleanup give_back = [&] { GiveBack(name); };
+  bool exists = false;
+  size_t tables = 1;  // the default table
+  uint64_t floor = 0;
+  {
+    const MutexLock lock(mutex_);
+    if (draining_) return DrainingError();
+    const auto map = map_.Read();
+    exists = map->contains(name);
+    floor = floor_;
+    tables += map->size();
+    // Those that others are about to make.
+    for (const std::string& each : taken_) {
+      tables += each != name && !map->contains(each) ? 1 : 0;
+    }
+  }
+  if (exists) {
     if (!others_write()) return Exists(name);
     const absl::StatusOr<uint64_t> id = replicated()->FindTable(name);
     if (!id.ok()) return id.status();
@@ -246,10 +277,10 @@ absl::StatusOr<TableRef> Tables::TryCreate(const std::string& name,
   }
   // Deleted tables that calls still use do not count: the calls are limited.
   // Where others write, this server may lack tables or have deleted ones.
-  const absl::StatusOr<size_t> tables =
-      others_write() ? replicated()->CountTables() : map.size() + 1;
-  if (!tables.ok()) return tables.status();
-  if (*tables >= options_.max_tables) {
+  const absl::StatusOr<size_t> stored =
+      others_write() ? replicated()->CountTables() : tables;
+  if (!stored.ok()) return stored.status();
+  if (*stored >= options_.max_tables) {
     return QuotaError("TOO_MANY_TABLES", "tables",
                       absl::StrCat("the limit is ", options_.max_tables));
   }
@@ -257,7 +288,7 @@ absl::StatusOr<TableRef> Tables::TryCreate(const std::string& name,
   // had, so that its watchers cannot continue from this table.
   TableLog* const log = store_ == nullptr ? nullptr : store_->log();
   if (store_ != nullptr && log == nullptr) return ReadOnly(*store_);
-  const uint64_t floor = log == nullptr ? floor_ : log->generation_floor();
+  if (log != nullptr) floor = log->generation_floor();
   const uint64_t first = floor == 0 ? 0 : floor + 1;
   uint64_t id = 0;
   if (log != nullptr) {
@@ -266,8 +297,7 @@ absl::StatusOr<TableRef> Tables::TryCreate(const std::string& name,
     id = *created;
   }
   TableRef table = MakeEmpty(name, id, fib, first);
-  map.emplace(name, table);
-  PublishMap(std::move(map));
+  Publish(name, table);
   return table;
 }
 
@@ -280,16 +310,15 @@ absl::Status Tables::Delete(const std::string& name) {
 }
 
 absl::StatusOr<TableRef> Tables::TryDelete(const std::string& name) {
-  const MutexLock lock(mutex_);
+  Take(name);
+  const absl::Cleanup give_back = [&] { GiveBack(name); };
   if (draining_) return DrainingError();
-  Map map = *map_.Read();
-  const auto it = map.find(name);
-  if (it == map.end() && !others_write()) return NotFound(name);
+  const absl::StatusOr<TableRef> found = Find(name);
   if (others_write() && CheckTableName(name).ok()) {
     const absl::StatusOr<uint64_t> id = replicated()->FindTable(name);
     if (!id.ok()) return id.status();
     if (*id == TableLog::kAnyTable) return NotFound(name);
-    if (it == map.end() && !WhyLeftOut(*id).ok()) {
+    if (!found.ok() && !WhyLeftOut(*id).ok()) {
       const absl::Status deleted =
           replicated()->DeleteTable(name, *id, /*generation=*/0);
       if (!deleted.ok()) return deleted;
@@ -297,12 +326,11 @@ absl::StatusOr<TableRef> Tables::TryDelete(const std::string& name) {
       left_out_.erase(*id);
       return TableRef();
     }
-    if (it == map.end() || it->second->store_id() != *id)
-      return StoreConflict();
+    if (!found.ok() || (*found)->store_id() != *id) return StoreConflict();
   }
-  if (it == map.end()) return NotFound(name);
+  if (!found.ok()) return found.status();
   if (store_ != nullptr && store_->log() == nullptr) return ReadOnly(*store_);
-  const TableRef table = it->second;
+  const TableRef& table = *found;
   table->Freeze(NotFound(name));
   const uint64_t last = table->state().accepted_generation();
   if (store_ != nullptr) {
@@ -313,13 +341,18 @@ absl::StatusOr<TableRef> Tables::TryDelete(const std::string& name) {
       return deleted;
     }
   }
-  floor_ = std::max(floor_, last);
-  Remove(std::move(map), table);
+  {
+    const MutexLock lock(mutex_);
+    floor_ = std::max(floor_, last);
+  }
+  Remove(table);
   return table;
 }
 
-void Tables::Remove(Map map, const TableRef& table) {
-  const std::string name = table->name();
+void Tables::Remove(const TableRef& table) {
+  const std::string& name = table->name();
+  const MutexLock lock(mutex_);
+  Map map = *map_.Read();
   map.erase(name);
   PublishMap(std::move(map));
   table->Close(NotFound(name), SteadyNow());
@@ -369,59 +402,69 @@ bool Tables::HandOver(RemoteChange& change) const {
 }
 
 void Tables::RunFollow() {
-  const MutexLock lock(mutex_);
-  if (draining_) return;
   for (;;) {
-    RemoteChange next;
+    std::list<RemoteChange>::iterator next;
     {
+      const MutexLock lock(mutex_);
+      if (draining_) return;
       const MutexLock follow(follow_mutex_);
-      if (remote_changes_.empty()) return;
-      next = std::move(remote_changes_.front());
-      if (!next.deleted && HandOver(next)) {
-        remote_changes_.pop_front();
+      // What waits for a name is looked at again when that is given back.
+      next = std::find_if(remote_changes_.begin(), remote_changes_.end(),
+                          [&](const RemoteChange& change)
+                              ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+                                return !taken_.contains(change.table);
+                              });
+      if (next == remote_changes_.end()) return;
+      if (!next->deleted && HandOver(*next)) {
+        remote_changes_.erase(next);
         continue;
       }
+      taken_.insert(next->table);
     }
-    Map map = *map_.Read();
-    const auto it = map.find(next.table);
-    const bool known = it != map.end() && it->second->store_id() == next.id;
-    if (next.table == kDefault) {
-      // No server deletes it, and calls use it without a reference.
-      const bool lost = next.deleted && next.id == default_->store_id();
-      if (lost || next.whole != nullptr) {
-        default_->StopFollowing(
-            Error(absl::StatusCode::kDataLoss, "STORE_CORRUPT",
-                  lost ? "the store has lost the default table"
-                       : "the store has another default table"));
-      }
-    } else if (next.deleted && known) {
-      const TableRef table = it->second;
-      // What it submitted ends with the store's error.
-      table->Freeze(DeletedRemotely(), SteadyNow());
-      Remove(std::move(map), table);
-    } else if (next.whole != nullptr && it == map.end()) {
-      // Made by another server.
-      const absl::StatusOr<TableRef> made = Make(*next.whole);
-      if (made.ok()) {
-        map.emplace(next.table, *made);
-        PublishMap(std::move(map));
-      } else {
-        Log(LogLevel::kError, "a table is left out",
-            {{"table", next.table}, {"error", made.status().message()}});
-      }
-      const MutexLock follow(follow_mutex_);
-      if (made.ok()) {
-        left_out_.erase(next.id);
-      } else {
-        left_out_.insert_or_assign(next.id, made.status());
-      }
-    }
-    // Else it is of a table that is deleted by now: this server deleted it, or
-    // has made another one of that name, which comes after the deletion.
+    const std::string name = next->table;
+    const absl::Cleanup give_back = [&] { GiveBack(name); };
+    Follow(*next, *map_.Read());
+    // Until now nothing has overtaken it.
     const MutexLock follow(follow_mutex_);
-    if (next.deleted) left_out_.erase(next.id);
-    remote_changes_.pop_front();
+    if (next->deleted) left_out_.erase(next->id);
+    remote_changes_.erase(next);
   }
+}
+
+void Tables::Follow(RemoteChange& change, Map map) {
+  const auto it = map.find(change.table);
+  const bool known = it != map.end() && it->second->store_id() == change.id;
+  if (change.table == kDefault) {
+    // No server deletes it, and calls use it without a reference.
+    const bool lost = change.deleted && change.id == default_->store_id();
+    if (lost || change.whole != nullptr) {
+      default_->StopFollowing(
+          Error(absl::StatusCode::kDataLoss, "STORE_CORRUPT",
+                lost ? "the store has lost the default table"
+                     : "the store has another default table"));
+    }
+  } else if (change.deleted && known) {
+    // What it submitted ends with the store's error.
+    it->second->Freeze(DeletedRemotely(), SteadyNow());
+    Remove(it->second);
+  } else if (change.whole != nullptr && it == map.end()) {
+    // Made by another server.
+    const absl::StatusOr<TableRef> made = Make(*change.whole);
+    if (made.ok()) {
+      Publish(change.table, *made);
+    } else {
+      Log(LogLevel::kError, "a table is left out",
+          {{"table", change.table}, {"error", made.status().message()}});
+    }
+    const MutexLock follow(follow_mutex_);
+    if (made.ok()) {
+      left_out_.erase(change.id);
+    } else {
+      left_out_.insert_or_assign(change.id, made.status());
+    }
+  }
+  // Else it is of a table that is deleted by now: this server deleted it, or
+  // has made another one of that name, which comes after the deletion.
 }
 
 size_t Tables::missing() const {
@@ -448,9 +491,14 @@ void Tables::Drain(SteadyInstant deadline) {
   const SteadyInstant answer = std::max(deadline, SteadyAfter(kLastCommits));
   for (const TableRef& table : All()) table->Freeze(DrainingError(), answer);
   if (store_ != nullptr) store_->Close(DrainingError(), answer);
-  // Now nothing waits for the store, also no call that holds the mutex. Such a
-  // call may have created a table or let one thaw.
-  { const MutexLock lock(mutex_); }
+  {
+    // Now nothing waits for the store, also no call that has taken a name. Such
+    // a call may have created a table or let one thaw.
+    MutexLock lock(mutex_);
+    given_back_.wait(lock, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+      return taken_.empty();
+    });
+  }
   const std::vector<TableRef> all = All();
   for (const TableRef& table : all) table->Freeze(DrainingError());
   for (const TableRef& table : all) table->Close(DrainingError(), deadline);
@@ -467,8 +515,13 @@ void Tables::PublishMap(Map map) {
   for (const TableRef& table : tables) {
     replicated()->Report(table->name(), table->store_id(), table->visible());
   }
-  const MutexLock lock(follow_mutex_);
-  if (!remote_changes_.empty()) follow_job_.ScheduleNow();
+}
+
+void Tables::Publish(const std::string& name, const TableRef& table) {
+  const MutexLock lock(mutex_);
+  Map map = *map_.Read();
+  map.emplace(name, table);
+  PublishMap(std::move(map));
 }
 
 void Tables::FreeDeleted() {

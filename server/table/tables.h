@@ -8,10 +8,11 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <functional>
+#include <list>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -135,9 +136,14 @@ class Tables : private StoreFollower {
   bool HandOver(RemoteChange& change) const;
   // The job: makes and deletes tables, and hands over what came meanwhile.
   void RunFollow();
+  // Does what `change` says that no table in the map can take.
+  void Follow(RemoteChange& change, Map map);
   // Removes the table from the map and refuses its updates.
-  void Remove(Map map, const TableRef& table)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Remove(const TableRef& table) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Waits until no other call makes or deletes a table of this name, nor the
+  // job, and keeps them from it until GiveBack().
+  void Take(const std::string& name) ABSL_LOCKS_EXCLUDED(mutex_);
+  void GiveBack(const std::string& name) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Errors: those of Restore.
   absl::StatusOr<std::vector<StoredTable>> LoadOrResume(const Copy& copy);
@@ -166,8 +172,10 @@ class Tables : private StoreFollower {
   TableFeed* feed() const {
     return store_ == nullptr ? nullptr : store_->feed();
   }
-  // Also hands over what waits for a new table.
   void PublishMap(Map map) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The map with this table besides.
+  void Publish(const std::string& name, const TableRef& table)
+      ABSL_LOCKS_EXCLUDED(mutex_);
   // The job that frees deleted tables, as soon as they have no other reference.
   void FreeDeleted();
 
@@ -178,6 +186,8 @@ class Tables : private StoreFollower {
   MemoryBudget id_budget_{kMostRequestIdBytes};
   mutable Mutex mutex_;
   std::atomic<bool> draining_ = false;
+  CondVar given_back_;
+  std::set<std::string> taken_ ABSL_GUARDED_BY(mutex_);  // names
   // Without a store: the highest generation of all deleted tables.
   uint64_t floor_ ABSL_GUARDED_BY(mutex_) = 0;
   std::vector<TableRef> deleted_ ABSL_GUARDED_BY(mutex_);
@@ -185,7 +195,7 @@ class Tables : private StoreFollower {
   Published<Map> map_;
   // After `mutex_`. What came and has no table yet, in order.
   mutable Mutex follow_mutex_;
-  std::deque<RemoteChange> remote_changes_ ABSL_GUARDED_BY(follow_mutex_);
+  std::list<RemoteChange> remote_changes_ ABSL_GUARDED_BY(follow_mutex_);
   // Tables by id that were made by other servers and could not be made here,
   // and why.
   std::map<uint64_t, absl::Status> left_out_ ABSL_GUARDED_BY(follow_mutex_);

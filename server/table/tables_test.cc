@@ -148,7 +148,7 @@ TEST(Tables, DrainingDoesNotWaitForAStoreThatHangs) {
   store.Hold();
   auto update = tables.default_table().Submit(Default(1));
   store.AwaitCommits(1);
-  // Holds the mutex of the tables while it waits for the update.
+  // Holds its name while it waits for the update.
   auto other = (*tables.Find("red"))->Submit(Default(1));
   store.AwaitCommits(2);
   auto deletion =
@@ -160,6 +160,62 @@ TEST(Tables, DrainingDoesNotWaitForAStoreThatHangs) {
   EXPECT_TRUE(absl::IsUnavailable(other.get().status()));
   deletion.get().IgnoreError();  // the deletion itself is refused or done
   EXPECT_TRUE(absl::IsUnavailable(tables.Create("blue").status()));
+}
+
+// It waits for what the store has of its table, which may take a minute.
+TEST(Tables, ADeletionHoldsUpCallsOfItsOwnNameAlone) {
+  FakeStore store;
+  Tables tables({.max_tables = 4}, &store);
+  ASSERT_TRUE(tables.Restore().ok());
+  for (const char* name : {"red", "green"}) {
+    ASSERT_TRUE(tables.Create(name).ok());
+  }
+  store.Hold();
+  auto update = (*tables.Find("red"))->Submit(Default(1));
+  store.AwaitCommits(1);
+  const auto begin = [](auto call) {
+    return std::async(std::launch::async, call);
+  };
+  auto deletion = begin([&] { return tables.Delete("red"); });
+  while ((*tables.Find("red"))->refusal().ok()) std::this_thread::yield();
+  auto again = begin([&] { return tables.Create("red").status(); });
+  auto others = begin([&] {
+    EXPECT_TRUE(tables.Create("blue").ok());
+    EXPECT_TRUE(tables.Delete("green").ok());
+  });
+  EXPECT_EQ(others.wait_for(std::chrono::seconds(60)),
+            std::future_status::ready);
+  EXPECT_EQ(again.wait_for(std::chrono::milliseconds(20)),
+            std::future_status::timeout);
+  EXPECT_TRUE(tables.Find("red").ok());
+  store.Release();
+  EXPECT_TRUE(deletion.get().ok());
+  EXPECT_TRUE(update.get().ok());
+  EXPECT_TRUE(again.get().ok());
+  EXPECT_TRUE((*tables.Find("red"))->Apply(Default(1)).ok());
+}
+
+// Another call is about to make the last one.
+TEST(Tables, CreationsAtTheSameMomentKeepTheLimit) {
+  static std::atomic<int> making = 0;
+  static std::atomic<bool> decided;
+  making = 0;
+  decided = true;
+  TablesOptions options = {.max_tables = 2};
+  options.table.build_fault = [](uint64_t) {
+    if (decided) return absl::OkStatus();
+    for (++making; making < 2 && !decided;) std::this_thread::yield();
+    return absl::OkStatus();
+  };
+  Tables tables(options);
+  decided = false;
+  auto first = std::async(std::launch::async,
+                          [&] { return tables.Create("a").status(); });
+  while (making == 0) std::this_thread::yield();
+  EXPECT_EQ(ErrorReason(tables.Create("b").status()), "TOO_MANY_TABLES");
+  decided = true;
+  EXPECT_TRUE(first.get().ok());
+  EXPECT_EQ(tables.All().size(), 2U);
 }
 
 TEST(Tables, DrainingWaitsForAStoreThatIsSlow) {

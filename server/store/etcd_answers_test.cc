@@ -569,6 +569,49 @@ TEST_F(EtcdAnswers, ADamagedTableStopsNoOtherWhenAllIsReadAgain) {
   EXPECT_EQ(ErrorReason(OpenDirectly()->Load().status()), "STORE_CORRUPT");
 }
 
+// Its table stops while it is on the way: a snapshot replaces other entries.
+TEST_F(EtcdAnswers, AnAppendIsAnsweredByWhatBecameOfItIfItsTableStops) {
+  const auto store = OpenBetween();
+  ASSERT_TRUE(store->Load().ok());
+  Followed followed;
+  std::string name, snapshot;
+  std::atomic<bool> stops = false, refused = false;
+  between_->before_txn = [&](const etcdserverpb::TxnRequest& request) {
+    if (!stops || !absl::StrContains(request.success(0).request_put().key(),
+                                     "/state/logs/")) {
+      return Status::OK;
+    }
+    etcdserverpb::PutRequest put;
+    put.set_key(snapshot);
+    put.set_value("\x08\x02");  // the next entry after it is number 2
+    EXPECT_TRUE(cluster_->Client("")->Put(put).ok());
+    Await([&] { return followed.failed().contains(name); });
+    return refused ? Status(StatusCode::RESOURCE_EXHAUSTED, "no space")
+                   : Status::OK;
+  };
+  const Following following = store->Follow(followed);
+  for (const char* table : {"blue", "red"}) {
+    name = table;
+    refused = name == "red";
+    const uint64_t id = store->CreateTable(name, 0).value();
+    const std::string key = absl::StrCat(absl::Hex(id, absl::kZeroPad16));
+    snapshot = absl::StrCat(prefix_, "/state/snapshots/", key);
+    const Route route = MakeRoute("::/0", 7);
+    ASSERT_TRUE(store->Append(name, {Batch(1, {route})}, 0, id).ok());
+    stops = true;
+    const absl::Status ended =
+        store->Append(name, {Batch(2, {MakeRoute("::/0", 8)})}, 1, id);
+    stops = false;
+    EXPECT_EQ(CountKeys(absl::StrCat("state/logs/", key, "/")),
+              refused ? 1U : 2U);
+    EXPECT_EQ(ended.ok(), !refused) << ended;
+    EXPECT_EQ(ErrorReason(ended), refused ? "STORE_FULL" : "") << ended;
+    EXPECT_EQ(ErrorReason(store->Append(name, {Batch(2, {route})}, 1, id)),
+              "STORE_CORRUPT");
+  }
+  store->Close(DrainingError(), SteadyNow());
+}
+
 // The watch of the second server is late; its calls are not.
 TEST_F(EtcdAnswers, NoAnswerIsOfAHeadThatTheWatchHasLeftBehind) {
   Node first(OpenDirectly()), second(OpenBetween());

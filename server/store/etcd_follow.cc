@@ -315,13 +315,15 @@ Following EtcdStore::Follow(StoreFollower& follower) {
   });
 }
 
-void EtcdStore::Fail(Log& log, absl::string_view key, absl::string_view what) {
-  const absl::Status why = Corrupt(key, what);
+void EtcdStore::Fail(Log& log, const absl::Status& why) {
+  // An append that is on the way may still be made. Its thread ends it.
   log.failed = why;
   ReportAgain();
-  const Done done = Take(log, log.append);
   if (follower_ != nullptr) follower_->Failed(log.name, log.id, why);
-  if (done != nullptr) done(why);
+}
+
+void EtcdStore::Fail(Log& log, absl::string_view key, absl::string_view what) {
+  Fail(log, Corrupt(key, what));
 }
 
 absl::Status EtcdStore::Deliver(uint64_t id, uint64_t number, int64_t revision,
@@ -733,11 +735,7 @@ absl::Status EtcdStore::Resync() {
       missing_[name] = left;
       continue;
     }
-    if (known->failed.ok()) {
-      known->failed = why;
-      if (Done done = Take(*known, known->append)) done(why);
-      if (follower_ != nullptr) follower_->Failed(name, known->id, why);
-    }
+    if (known->failed.ok()) Fail(*known, why);
     loaded->logs.insert_or_assign(known->id, std::move(*known));
   }
   for (auto& [id, log] : logs_) {

@@ -547,7 +547,8 @@ void EtcdStore::Append(Job job) {
     } else if (conflict && status.ok()) {
       // The entry was appended and replaced by a snapshot since, or was not.
       status = lost ? absl::UnavailableError("etcd: an answer was lost")
-                    : StoreConflict();
+               : log->second.failed.ok() ? StoreConflict()
+                                         : log->second.failed;
     }
     if (!lost && !closed_.ok()) {
       status = closed_;
@@ -575,6 +576,7 @@ absl::Status EtcdStore::PutChunks(const std::string& table, uint64_t id,
       const MutexLock lock(mutex_);
       const auto log = logs_.find(id);
       if (log == logs_.end()) return DeletedRemotely();
+      if (!log->second.failed.ok()) return log->second.failed;
       if (log->second.record.next() != number) return StoreConflict();
     }
     etcdserverpb::TxnRequest txn;

@@ -221,6 +221,9 @@ class EtcdStore final : public Store, public ReplicatedLog, public TableFeed {
   // hands it to the follower. Errors: OUT_OF_RANGE if one before it is missing.
   absl::Status Deliver(uint64_t id, uint64_t number, int64_t revision,
                        const std::string& value);
+  // Stops the table, at what stands there.
+  void Fail(Log& log, const absl::Status& why)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Fail(Log& log, absl::string_view key, absl::string_view what)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Errors: those of reading an entry's chunks. Then nothing is followed past

@@ -41,7 +41,7 @@ std::vector<absl::Status> CheckClientTls(const TlsFiles& files);
 // Does not connect. Notices within 13 s that the other side is gone, and
 // connects again within a second, with the certificates of that time. `tls` is
 // of StartClientTls(), and outlives the channel. Longer messages fail their
-// call; a page of etcd's answers has up to 64 entries of a megabyte.
+// call with RESOURCE_EXHAUSTED.
 std::shared_ptr<grpc::Channel> MakeChannel(const std::string& target,
                                            const TlsProvider* tls,
                                            int max_message_bytes = 256 << 20);

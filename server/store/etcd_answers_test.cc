@@ -850,6 +850,43 @@ TEST_F(EtcdAnswers, CallsThatFailTogetherGoOnToTheNextMember) {
   EXPECT_EQ(calls, kCalls);
 }
 
+// By a slow network, or because its keys have more bytes than those before.
+TEST_F(EtcdAnswers, APageThatDoesNotComeIsAskedForWithFewerKeys) {
+  EtcdOptions options = ParseEtcdUrl(between_->Url(prefix_)).value();
+  options.attempt_timeout = absl::Milliseconds(200);
+  options.timeout = absl::Seconds(1);
+  const auto client = EtcdClient::Create(options).value();
+  constexpr int kKeys = 20;
+  for (int i = 0; i < kKeys; ++i) {
+    etcdserverpb::PutRequest put;
+    put.set_key(absl::StrCat(prefix_, "/", absl::Hex(i, absl::kZeroPad4)));
+    put.set_value("a value");
+    ASSERT_TRUE(cluster_->Client("")->Put(put).ok());
+  }
+  for (const bool late : {true, false}) {
+    std::atomic<int> failed = 0;
+    between_->before_range = [&](const etcdserverpb::RangeRequest& request) {
+      if (request.limit() <= 2) return Status::OK;
+      ++failed;
+      if (late) absl::SleepFor(absl::Milliseconds(400));
+      return late ? Status::OK
+                  : Status(StatusCode::RESOURCE_EXHAUSTED, "too large");
+    };
+    int keys = 0;
+    const auto read = client->ReadPrefix(
+        absl::StrCat(prefix_, "/"), 0, [&](const etcdserverpb::KeyValue& kv) {
+          EXPECT_EQ(kv.key(), absl::StrCat(prefix_, "/",
+                                           absl::Hex(keys, absl::kZeroPad4)));
+          ++keys;
+          return absl::OkStatus();
+        });
+    EXPECT_TRUE(read.ok()) << read.status();
+    EXPECT_EQ(keys, kKeys);
+    EXPECT_EQ(failed, 1);
+  }
+  between_.reset();  // a call of it may yet sleep
+}
+
 TEST_F(EtcdAnswers, NoTableBeginsBelowTheFloor) {
   const auto a = OpenDirectly(), b = OpenDirectly();
   ASSERT_TRUE(a->Load().ok());

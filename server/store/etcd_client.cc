@@ -30,6 +30,7 @@ using etcdserverpb::RangeResponse;
 constexpr int64_t kFirstPage = 4;
 constexpr int64_t kLargestPage = 4096;
 constexpr size_t kPageBytes = 1 << 20;
+constexpr int64_t kFewerKeys = 8;  // a page that failed has so many times less
 constexpr auto kRetryPause = std::chrono::milliseconds(20);
 // A member that does not take a connection in this time is passed over.
 constexpr absl::Duration kConnectTime = absl::Milliseconds(300);
@@ -286,8 +287,20 @@ absl::StatusOr<int64_t> EtcdClient::ReadPrefix(
   request.set_range_end(EndOfPrefix(prefix));
   request.set_limit(kFirstPage);
   request.set_revision(revision);
+  int64_t largest = kLargestPage;
   for (;;) {
-    const auto page = Range(request);
+    const int64_t limit = request.limit();
+    const auto page =
+        Call(&etcdserverpb::KV::Stub::Range, request,
+             limit > 1 ? options_.attempt_timeout : absl::InfiniteDuration());
+    const bool may_fit = absl::IsDeadlineExceeded(page.status()) ||
+                         absl::IsUnavailable(page.status()) ||
+                         absl::IsResourceExhausted(page.status());
+    if (may_fit && limit > 1) {
+      largest = limit / 2;
+      request.set_limit(std::max<int64_t>(limit / kFewerKeys, 1));
+      continue;
+    }
     if (!page.ok()) return page.status();
     if (request.revision() == 0) {
       request.set_revision(page->header().revision());
@@ -299,9 +312,9 @@ absl::StatusOr<int64_t> EtcdClient::ReadPrefix(
     request.set_key(page->kvs().rbegin()->key() + '\0');
     const size_t bytes = page->ByteSizeLong();
     if (bytes > kPageBytes) {
-      request.set_limit(std::max<int64_t>(request.limit() / 2, 1));
+      request.set_limit(std::max<int64_t>(limit / 2, 1));
     } else if (bytes < kPageBytes / 2) {
-      request.set_limit(std::min(request.limit() * 2, kLargestPage));
+      request.set_limit(std::min(limit * 2, largest));
     }
   }
 }

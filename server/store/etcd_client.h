@@ -77,8 +77,9 @@ class EtcdClient {
   absl::Status RevokeLease(int64_t lease);
 
   // Calls `read` for each key with this prefix, ascending, as of `revision` (0:
-  // the newest; returns the one that was read), in pages. Stops at an error of
-  // `read`.
+  // the newest; returns the one that was read), in pages. One that does not
+  // come in time, or is too large, is asked for again with fewer keys. Stops at
+  // an error of `read`.
   absl::StatusOr<int64_t> ReadPrefix(
       const std::string& prefix, int64_t revision,
       absl::FunctionRef<absl::Status(const etcdserverpb::KeyValue&)> read);

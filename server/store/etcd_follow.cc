@@ -43,6 +43,8 @@ constexpr int kLoadAttempts = 5;
 // that was restarted come back one by one.
 constexpr absl::Duration kWatchPause = absl::Milliseconds(500);
 constexpr absl::Duration kLongestPause = absl::Seconds(8);
+// How often the follower is asked whether it wants tables as a whole.
+constexpr absl::Duration kAskPause = absl::Seconds(1);
 
 absl::Duration RandomPause(absl::Duration longest) {
   return longest * absl::Uniform<double>(absl::BitGen(), 0.1, 1.0);
@@ -339,7 +341,8 @@ absl::Status EtcdStore::Deliver(uint64_t id, uint64_t number, int64_t revision,
     Log& log = found->second;
     if (number < log.record.next()) return absl::OkStatus();
     if (number > log.record.next()) {
-      return absl::OutOfRangeError("entries are missing");
+      return log.skips ? absl::OkStatus()
+                       : absl::OutOfRangeError("entries are missing");
     }
     if (!parsed) {
       Fail(log, EntryKey(id, number), "is not an entry");
@@ -347,6 +350,11 @@ absl::Status EtcdStore::Deliver(uint64_t id, uint64_t number, int64_t revision,
     }
     own = log.append != 0 && entry.writer() == instance_ &&
           entry.append() == log.append;
+    if (!own && follower_ != nullptr &&
+        follower_->wants(log.name, id) != StoreFollower::Wants::kNext) {
+      log.skips = true;
+      return absl::OkStatus();
+    }
   }
   std::string contents;
   std::vector<AcceptedBatch> batches;
@@ -545,6 +553,7 @@ void EtcdStore::WatchLoop() {
   bool missed = resumed_;  // events, so that all must be read again
   bool logged = false;
   absl::Duration pause = kWatchPause;
+  SteadyInstant asked = SteadyNow();
   for (;;) {
     int64_t from = 0;
     {
@@ -592,6 +601,10 @@ void EtcdStore::WatchLoop() {
           if (response.canceled()) {
             return absl::UnavailableError(response.cancel_reason());
           }
+          if (ElapsedSince(asked) > kAskPause) {
+            asked = SteadyNow();
+            ReadWanted();
+          }
           int64_t last = 0;
           absl::Status status;
           for (const auto& event : response.events()) {
@@ -634,7 +647,8 @@ void EtcdStore::CheckHistory() {
     const MutexLock lock(mutex_);
     revision = revision_;
     for (const auto& [id, log] : logs_) {
-      if (log.failed.ok()) followed[id] = log.record;
+      // One that skips entries is behind by as much as it likes.
+      if (log.failed.ok() && !log.skips) followed[id] = log.record;
     }
   }
   const auto read = client_->ReadPrefix(
@@ -686,6 +700,76 @@ absl::Status EtcdStore::CheckLeadsOn(const Log& known, uint64_t before,
     }
   }
   return wrong("does not show that it leads on");
+}
+
+void EtcdStore::ReadWanted() {
+  std::vector<uint64_t> wanted;
+  {
+    const MutexLock lock(mutex_);
+    for (const auto& [id, log] : logs_) {
+      if (!log.failed.ok() || follower_ == nullptr) continue;
+      const auto wants = follower_->wants(log.name, id);
+      if (wants == StoreFollower::Wants::kWhole ||
+          (log.skips && wants == StoreFollower::Wants::kNext)) {
+        wanted.push_back(id);
+      }
+    }
+  }
+  // What fails is tried again: the follower still wants it.
+  for (const uint64_t id : wanted) ReadAgain(id).IgnoreError();
+}
+
+absl::Status EtcdStore::ReadAgain(uint64_t id) {
+  Log log = {.id = id};
+  uint64_t before = 0;
+  {
+    const MutexLock lock(mutex_);
+    const auto known = logs_.find(id);
+    if (known == logs_.end()) return absl::OkStatus();
+    log.name = known->second.name;
+    before = known->second.record.next();
+  }
+  etcdserverpb::RangeRequest request;
+  request.set_key(TableKey(log.name));
+  const auto read = client_->Range(request);
+  if (!read.ok()) return read.status();
+  // Else the watch tells what became of it.
+  if (read->kvs().empty() ||
+      !log.record.ParseFromString(read->kvs(0).value()) ||
+      log.record.id() != id) {
+    return absl::OkStatus();
+  }
+  log.created = read->kvs(0).create_revision();
+  log.revision = read->kvs(0).mod_revision();
+  auto table = LoadTable(log, read->header().revision());
+  absl::Status status = table.status();
+  MutexLock lock(mutex_);
+  const auto found = logs_.find(id);
+  if (found == logs_.end() || !found->second.failed.ok() ||
+      follower_ == nullptr) {
+    return absl::OkStatus();
+  }
+  Log& known = found->second;
+  if (status.ok()) {
+    status = CheckLeadsOn(known, before, log, *table, /*other=*/false);
+    if (!status.ok()) status = Corrupt(request.key(), status.message());
+  }
+  if (IsCorrupt(status)) Fail(known, status);
+  if (!status.ok()) return status;
+  if (log.record.next() < known.record.next()) {
+    // An append of this server has brought later entries meanwhile.
+    known.skips = false;
+    lock.unlock();
+    return CatchUp(id);
+  }
+  log.offered = known.offered;
+  log.append = known.append;
+  log.append_generation = known.append_generation;
+  log.append_digest = std::move(known.append_digest);
+  log.done = std::move(known.done);
+  known = std::move(log);
+  follower_->Replaced(*std::move(table));
+  return absl::OkStatus();
 }
 
 absl::Status EtcdStore::Resync() {

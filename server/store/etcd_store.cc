@@ -596,7 +596,7 @@ absl::Status EtcdStore::CatchUp(uint64_t id) {
   etcdserverpb::RangeRequest request;
   request.set_range_end(EndOfPrefix(LogPrefix(id)));
   request.set_limit(4);  // of half a megabyte, perhaps
-  for (;;) {
+  for (uint64_t last = 0;;) {
     uint64_t next = 0;
     {
       const MutexLock lock(mutex_);
@@ -604,6 +604,8 @@ absl::Status EtcdStore::CatchUp(uint64_t id) {
       if (log == logs_.end() || !log->second.failed.ok())
         return absl::OkStatus();
       next = log->second.record.next();
+      if (std::exchange(last, next) == next)
+        return absl::OkStatus();  // skipped
     }
     request.set_key(EntryKey(id, next));
     const auto page = client_->Range(request);

@@ -130,6 +130,7 @@ class EtcdStore final : public Store, public ReplicatedLog, public TableFeed {
     uint64_t log_bytes = 0;
     uint64_t snapshot_bytes = 0;
     absl::Status failed;   // why it is followed no further; else OK
+    bool skips = false;    // entries that the follower had no room for
     bool offered = false;  // a snapshot is being written
     // The append of this server that is in progress, and the generation after.
     uint64_t append = 0;
@@ -218,7 +219,8 @@ class EtcdStore final : public Store, public ReplicatedLog, public TableFeed {
   // Delivers the entries that this server has not seen.
   absl::Status CatchUp(uint64_t id);
   // Delivers one entry: ends the append in progress if it is that one, else
-  // hands it to the follower. Errors: OUT_OF_RANGE if one before it is missing.
+  // hands it to the follower, or skips it and the later ones if that has no
+  // room. Errors: OUT_OF_RANGE if one before it is missing.
   absl::Status Deliver(uint64_t id, uint64_t number, int64_t revision,
                        const std::string& value);
   // Stops the table, at what stands there.
@@ -233,6 +235,10 @@ class EtcdStore final : public Store, public ReplicatedLog, public TableFeed {
   // Counts what Created() is told of as missing, and logs it.
   void LeaveOut(const std::string& name, const etcdserverpb::KeyValue& kv,
                 absl::string_view what) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Reads the tables again, as a whole, that the follower wants so, or of which
+  // entries were skipped.
+  void ReadWanted();
+  absl::Status ReadAgain(uint64_t id);
   // After events were missed, or if etcd may have another history: it was put
   // back from a backup. Then a table stops that etcd's does not lead on from.
   absl::Status Resync();

@@ -20,6 +20,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "base/mutex.h"
 #include "base/testing/wire.h"
@@ -784,6 +785,70 @@ TEST_F(EtcdStoreTest, ReadsAgainWhatWasCompacted) {
   behind.Follow({.whole = std::make_unique<StoredTable>(table)});
   ASSERT_TRUE(behind.AwaitVisible(2, SteadyAfter(kPatience)).ok());
   EXPECT_EQ(behind.state().digest(), a.tables.default_table().state().digest());
+}
+
+// A follower that takes no entries for a while, and one that has lost a table.
+TEST_F(EtcdStoreTest, WhatAFollowerHasNoRoomForIsReadOnceItHas) {
+  struct Follower final : StoreFollower {
+    Wants wants(const std::string& table, uint64_t) override {
+      if (table != "default") return Wants::kNext;
+      ++asked;
+      return wanted;
+    }
+    void Appended(const std::string& table, uint64_t, uint64_t position,
+                  std::vector<AcceptedBatch>) override {
+      Add(absl::StrCat(table, " at ", position));
+    }
+    void Replaced(StoredTable table) override {
+      if (table.name == "default") wanted = Wants::kNext;
+      Add(absl::StrCat("whole ", table.name, " at ", table.position));
+    }
+    void Deleted(const std::string&, uint64_t) override {}
+    void Failed(const std::string& table, uint64_t,
+                const absl::Status& why) override {
+      Add(absl::StrCat(table, " failed: ", why.message()));
+    }
+    void Add(std::string note) {
+      const MutexLock lock(mutex);
+      notes.push_back(std::move(note));
+      changed.notify_all();
+    }
+    // The last of `count`.
+    std::string Await(size_t count) {
+      MutexLock lock(mutex);
+      changed.wait_until(lock, SteadyAfter(kPatience),
+                         [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+                           return notes.size() >= count;
+                         });
+      return notes.size() == count ? notes.back() : absl::StrJoin(notes, ", ");
+    }
+    std::atomic<Wants> wanted = Wants::kNothing;
+    std::atomic<int> asked = 0;
+    Mutex mutex;
+    CondVar changed;
+    std::vector<std::string> notes ABSL_GUARDED_BY(mutex);
+  } follower;
+  Node a(Open());
+  const auto late = Open();
+  ASSERT_TRUE(late->Load().ok());
+  const Following following = late->Follow(follower);
+  const auto announce = [&](NextHopId next_hop) {
+    const UpdateBatch batch = Changes({Announce("::/0", next_hop)});
+    EXPECT_TRUE(a.tables.default_table().Apply(batch).ok());
+  };
+  for (const NextHopId next_hop : {1, 2, 3}) announce(next_hop);
+  // Other tables are followed meanwhile.
+  ASSERT_TRUE(a.tables.Create("red").ok());
+  EXPECT_EQ(follower.Await(1), "whole red at 0");
+  EXPECT_GE(follower.asked, 1);
+  follower.wanted = StoreFollower::Wants::kNext;
+  EXPECT_EQ(follower.Await(2), "whole default at 3");
+  announce(4);
+  EXPECT_EQ(follower.Await(3), "default at 4");
+  follower.wanted = StoreFollower::Wants::kWhole;
+  EXPECT_EQ(follower.Await(4), "whole default at 4");
+  announce(5);
+  EXPECT_EQ(follower.Await(5), "default at 5");
 }
 
 TEST_F(EtcdStoreTest, DamagedEntriesStopTheirTableAndNoOther) {

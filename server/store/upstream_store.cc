@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -84,6 +85,8 @@ struct UpstreamStore::Watch {
   FibOptions fib;
   GenerationAssembler generations{0, kWholeTable, Replacement::kNewer};
   uint64_t position = 0;
+  // Where to go on, if what came since was dropped.
+  std::optional<GenerationAssembler> dropped;
   bool astray = false;
 
   std::unique_ptr<Call> call;
@@ -289,6 +292,12 @@ bool UpstreamStore::Pause(absl::Duration shortest, absl::Duration longest) {
   return !closed_;
 }
 
+StoreFollower::Wants UpstreamStore::AskFollower(const Watch& watch) {
+  const MutexLock lock(follower_mutex_);
+  return follower_ == nullptr ? StoreFollower::Wants::kNext
+                              : follower_->wants(watch.name, watch.id);
+}
+
 bool UpstreamStore::Tell(absl::FunctionRef<void(StoreFollower&)> what) {
   const MutexLock lock(follower_mutex_);
   if (follower_ != nullptr) what(*follower_);
@@ -303,12 +312,29 @@ void UpstreamStore::RunWatch(Watch& watch) {
     watch.astray = astray;
   };
   for (;;) {
-    const uint64_t previous = watch.generations.last_generation();
+    const GenerationAssembler before = watch.generations;
+    const uint64_t previous = before.last_generation();
     auto changes = ReadGeneration(watch);
     if (changes.ok()) {
       set_astray(false);
       pause = kFirstPause;
-      if (changes->bookmark && changes->generation == previous) continue;
+      const bool nothing = changes->bookmark && changes->generation == previous;
+      const StoreFollower::Wants wants = AskFollower(watch);
+      const bool whole = wants == StoreFollower::Wants::kWhole;
+      if (wants == StoreFollower::Wants::kNothing) {
+        if (!nothing && !watch.dropped.has_value()) watch.dropped = before;
+        continue;
+      }
+      if (!changes->reset && (whole || watch.dropped.has_value())) {
+        Cancel(watch);
+        watch.generations =
+            whole ? GenerationAssembler(0, kWholeTable, Replacement::kNewer)
+                  : *std::exchange(watch.dropped, std::nullopt);
+        Open(watch);
+        continue;
+      }
+      watch.dropped.reset();
+      if (nothing) continue;
       if (changes->reset) {
         StoredTable whole = watch.Take(*changes);
         if (!Tell([&](StoreFollower& f) { f.Replaced(std::move(whole)); }))

@@ -51,6 +51,9 @@ struct UpstreamOptions {
 // and is behind, or lost a table that it kept in memory, this one keeps what it
 // has until the other is ahead again; lag() then grows.
 //
+// What a table has no room for is dropped, and asked for again from where the
+// table was; the other server has it, or sends the whole table.
+//
 // Owns a thread for each table and one that asks for tables. Thread-safe.
 class UpstreamStore final : public Store, public TableFeed {
  public:
@@ -96,6 +99,8 @@ class UpstreamStore final : public Store, public TableFeed {
   // Ends the watches that are silent although the server has answered since
   // `answering`: one of them may have been lost between here and there.
   void EndSilentWatches(SteadyInstant answering);
+  // What the follower can take of the table.
+  StoreFollower::Wants AskFollower(const Watch& watch);
   // Calls the follower. False after following has ended.
   bool Tell(absl::FunctionRef<void(StoreFollower&)> what);
   // The loops of the threads.

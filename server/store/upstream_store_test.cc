@@ -8,6 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -47,6 +48,12 @@ class Notes final : public StoreFollower {
   void Failed(const std::string&, uint64_t, const absl::Status& why) override {
     Add(absl::StrCat("failed: ", why.message()));
   }
+  Wants wants(const std::string&, uint64_t) override {
+    ++asked;
+    return wanted;
+  }
+  std::atomic<Wants> wanted = Wants::kNext;
+  std::atomic<int> asked = 0;
   void Add(std::string note) {
     const MutexLock lock(mutex_);
     notes_.push_back(std::move(note));
@@ -99,6 +106,40 @@ v1::WatchRoutesResponse Whole(uint64_t generation) {
 
 v1::WatchRoutesResponse Changes(uint64_t generation) {
   return FakeLeader::Generation(generation, /*reset=*/false, {kOther});
+}
+
+// A follower that takes nothing for a while, and then what comes next or all.
+TEST(UpstreamStore, WhatAFollowerHasNoRoomForComesOnceItHas) {
+  using Wants = StoreFollower::Wants;
+  for (const Wants later : {Wants::kNext, Wants::kWhole}) {
+    std::atomic<bool> begun = false;
+    const auto send = [&](const v1::WatchRoutesRequest& request,
+                          FakeLeader::Writer& writer, Notes& notes) {
+      if (begun.exchange(true)) {
+        notes.wanted = Wants::kNext;
+        notes.Add(absl::StrCat("watch after ", request.start_generation()));
+        writer.Write(request.start_generation() == 0 ? Whole(8) : Changes(6));
+        return;
+      }
+      notes.wanted = Wants::kNothing;
+      writer.Write(Whole(5));
+      writer.Write(Changes(6));
+      writer.Write(Changes(7));
+      for (int i = 0; i < 10'000 && notes.asked < 2; ++i) {
+        absl::SleepFor(absl::Milliseconds(1));
+      }
+      notes.wanted = later;
+      v1::WatchRoutesResponse bookmark;
+      bookmark.set_generation(7);
+      writer.Write(bookmark);
+    };
+    const std::vector<std::string> noted = Follow(2, send);
+    if (later == Wants::kNext) {
+      EXPECT_THAT(noted, ElementsAre("watch after 5", "changes of 6 after 5"));
+    } else {
+      EXPECT_THAT(noted, ElementsAre("watch after 0", "whole 8"));
+    }
+  }
 }
 
 // The contract promises that each prefix comes once, and no order.

@@ -554,6 +554,51 @@ TEST(Follow, TablesThatEndAreCalledNoMore) {
   }
 }
 
+// Nothing is applied while an append of this server is on the way.
+TEST(Follow, WhatWaitsForATableIsBounded) {
+  using Wants = StoreFollower::Wants;
+  FakeStore store;
+  store.others_write = true;
+  Table table(StoredTable(), {.store = &store});
+  store.Hold();
+  auto append = table.Submit(Announce("::/1", 1));
+  store.AwaitCommits(1);
+  TellOfFirst(table);
+  std::vector<Route> routes;
+  for (uint32_t i = 0; i < 200'000; ++i) {
+    routes.push_back({Prefix::Truncate(Address::V4(i << 8), 24), 1});
+  }
+  uint64_t told = 1;
+  for (; told < 20 && table.wants() == Wants::kNext; ++told) {
+    table.Follow({.position = told + 1,
+                  .batches = {{.delta = std::make_shared<const Delta>(
+                                   Delta{.generation = told + 1,
+                                         .previous = told,
+                                         .routes = routes})}}});
+  }
+  EXPECT_GT(told, 2U);
+  EXPECT_LT(told, 20U);
+  EXPECT_EQ(table.wants(), Wants::kNothing);
+  EXPECT_NE(table.replication_error(), "");
+  // Not even a server that starts goes on without the rest.
+  EXPECT_TRUE(absl::IsDeadlineExceeded(
+      table.AwaitFollowed(SteadyAfter(absl::Milliseconds(20)))));
+  StoredTable whole;
+  whole.position = 100;
+  whole.generation = 100;
+  whole.routes = {{Prefix::Parse("::/0").value(), 3}};
+  table.Follow({.whole = std::make_unique<StoredTable>(std::move(whole))});
+  EXPECT_EQ(table.wants(), Wants::kNext);
+  EXPECT_EQ(table.replication_error(), "");
+  store.Fail(StoreConflict(100));
+  store.Release();
+  const Table::Outcome outcome = append.get();
+  ASSERT_TRUE(outcome.ok()) << outcome.status();
+  EXPECT_EQ(outcome->generation, 101U);
+  EXPECT_TRUE(table.AwaitFollowed(SteadyAfter(kPatience)).ok());
+  EXPECT_EQ(table.state().routes_v4(), 0U);
+}
+
 TEST(Follow, ABatchThatDoesNotFollowStopsTheTable) {
   FakeStore store;
   Table table(StoredTable(), {.store = &store});

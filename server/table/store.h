@@ -122,6 +122,16 @@ struct TableVersion {
 // one at a time, and those of one table in order.
 class StoreFollower {
  public:
+  // What may come of a table. Asked before Appended(), and from time to time.
+  enum class Wants {
+    kNext,
+    kNothing,  // for now: what is kept from it comes later, or all as a whole
+    kWhole,    // Replaced()
+  };
+  virtual Wants wants(const std::string& /*table*/, uint64_t /*id*/) {
+    return Wants::kNext;
+  }
+
   // Another server appended these batches to the table with this name and id,
   // which is at `position` then.
   virtual void Appended(const std::string& table, uint64_t id,

@@ -65,6 +65,16 @@ const absl::Status& NoMemory() {
 
 }  // namespace
 
+size_t RemoteChange::bytes() const {
+  size_t bytes = sizeof(*this);
+  for (const AcceptedBatch& batch : batches) {
+    bytes += sizeof(batch);
+    if (batch.delta != nullptr) bytes += batch.delta->bytes();
+    if (batch.request.has_value()) bytes += batch.request->request_id.size();
+  }
+  return bytes;
+}
+
 absl::StatusOr<Table::First> Table::Compile(const StoredTable& stored,
                                             const TableOptions& options,
                                             const Rib& rib) {
@@ -460,19 +470,38 @@ void Table::RefuseFirst(const absl::Status& why) {
 
 void Table::Follow(RemoteChange change) {
   if (!change.failed.ok()) return StopFollowing(change.failed);
+  std::list<RemoteChange> replaced;  // freed without the lock
   const MutexLock lock(mutex_);
   if (!replication_error_.ok()) return;
   if (change.whole != nullptr) {
     change.position = change.whole->position;
+    // The first may be applied at this moment. A whole table that goes back is
+    // of another history, which only what waits can show.
+    if (remote_changes_.size() > 1 &&
+        change.whole->generation >= remote_generation_) {
+      replaced.splice(replaced.end(), remote_changes_,
+                      std::next(remote_changes_.begin()),
+                      remote_changes_.end());
+      remote_bytes_ = 0;
+    }
     remote_generation_ = change.whole->generation;
   }
   for (const AcceptedBatch& batch : change.batches) {
     if (batch.delta != nullptr) remote_generation_ = batch.delta->generation;
   }
+  if (!remote_changes_.empty()) remote_bytes_ += change.bytes();
   remote_changes_.push_back(std::move(change));
+  misses_ = false;
   if (phase_ == Phase::kIdle || phase_ == Phase::kDue) {
     Await(Phase::kDue, SteadyNow());
   }
+}
+
+StoreFollower::Wants Table::wants() {
+  const MutexLock lock(mutex_);
+  if (remote_bytes_ < kMostRemoteBytes) return StoreFollower::Wants::kNext;
+  misses_ = true;
+  return StoreFollower::Wants::kNothing;
 }
 
 void Table::StopFollowing(const absl::Status& why) {
@@ -490,7 +519,9 @@ absl::Status Table::AwaitFollowed(SteadyInstant deadline) const {
     {
       const MutexLock lock(mutex_);
       if (!replication_error_.ok()) return absl::OkStatus();
-      generation = remote_generation_;
+      // What is kept from it comes later.
+      generation =
+          misses_ ? std::numeric_limits<uint64_t>::max() : remote_generation_;
     }
     const absl::Status visible =
         AwaitVisible(generation, std::min(deadline, SteadyAfter(kFollowPoll)));
@@ -526,16 +557,22 @@ absl::Status Table::Apply(RemoteChange& change) {
 }
 
 absl::Status Table::ApplyRemoteChanges() {
-  std::list<RemoteChange> changes;
-  {
-    const MutexLock lock(mutex_);
-    changes.swap(remote_changes_);
-  }
   absl::Status status;
-  while (!changes.empty()) {
-    status = Apply(changes.front());
+  std::list<RemoteChange> ended;  // freed without the lock
+  for (;;) {
+    ended.clear();
+    RemoteChange* next = nullptr;
+    {
+      const MutexLock lock(mutex_);
+      if (remote_changes_.empty()) break;
+      next = &remote_changes_.front();
+    }
+    status = Apply(*next);
     if (!status.ok()) break;
-    changes.pop_front();
+    const MutexLock lock(mutex_);
+    ended.splice(ended.end(), remote_changes_, remote_changes_.begin());
+    if (remote_changes_.empty()) continue;
+    remote_bytes_ -= remote_changes_.front().bytes();
   }
   const bool behind = absl::IsResourceExhausted(status);
   const bool stops = !status.ok() && !behind;
@@ -547,8 +584,10 @@ absl::Status Table::ApplyRemoteChanges() {
   bool was_behind = false;
   {
     const MutexLock lock(mutex_);
-    remote_changes_.splice(remote_changes_.begin(), changes);
-    if (stops) remote_changes_.clear();
+    if (stops) {
+      ended.splice(ended.end(), remote_changes_);
+      remote_bytes_ = 0;
+    }
     was_behind = !behind_.ok();
     behind_ = behind ? status : absl::OkStatus();
     if (!behind) apply_retry_ = kFirstRetry;
@@ -701,8 +740,10 @@ size_t Table::Reclaim() const {
 
 std::string Table::replication_error() const {
   const MutexLock lock(mutex_);
-  return std::string(
-      (replication_error_.ok() ? behind_ : replication_error_).message());
+  const absl::Status& why =
+      replication_error_.ok() ? behind_ : replication_error_;
+  return why.ok() && misses_ ? "more came than may wait; it is read again"
+                             : std::string(why.message());
 }
 
 void Table::Freeze(absl::Status why, SteadyInstant deadline) {

@@ -70,7 +70,14 @@ struct RemoteChange {
   std::unique_ptr<StoredTable> whole;
   absl::Status failed;
   bool deleted = false;
+
+  // That `batches` hold, approximately.
+  size_t bytes() const;
 };
+
+// How much of what other servers did may wait for a table, besides the change
+// that is the next one to be applied.
+inline constexpr size_t kMostRemoteBytes = size_t{16} << 20;
 
 struct TableOptions {
   RibLimits limits;
@@ -154,8 +161,11 @@ class Table {
   // is here ends that: updates are refused with DATA_LOSS (STORE_CORRUPT), and
   // lookups go on with what is visible. For want of memory it is applied later:
   // until then updates are refused with RESOURCE_EXHAUSTED (MEMORY_LIMIT).
-  // Ends at what failed. REQUIRES: it is not deleted.
+  // Ends at what failed. The table as a whole takes the place of what waits.
+  // REQUIRES: it is not deleted.
   void Follow(RemoteChange change);
+  // Whether the next change may come: nothing while kMostRemoteBytes wait.
+  StoreFollower::Wants wants();
   // Stops at what the store has of the table by now, for this reason.
   void StopFollowing(const absl::Status& why);
   // Blocks until what other servers did by now is visible, or cannot be
@@ -375,7 +385,10 @@ class Table {
   v1::Table builds_ ABSL_GUARDED_BY(mutex_);  // the fields of rebuilds
   absl::Status frozen_ ABSL_GUARDED_BY(mutex_);
   std::list<RemoteChange> remote_changes_ ABSL_GUARDED_BY(mutex_);
+  size_t remote_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // behind the first of it
   uint64_t remote_generation_ ABSL_GUARDED_BY(mutex_) = 0;  // after all of it
+  // More was there when wants() said that nothing may come.
+  bool misses_ ABSL_GUARDED_BY(mutex_) = false;
   // Why what other servers do is applied no more.
   absl::Status replication_error_ ABSL_GUARDED_BY(mutex_);
   // Why it is applied later; meanwhile nothing is submitted or stored.

@@ -92,7 +92,7 @@ constexpr Series kSeries[] = {
      "1 if what a store that servers share has of the table is damaged: "
      "lookups go on with what is visible, updates are refused "
      "(STORE_CORRUPT); also while there is no memory to apply what another "
-     "server did (MEMORY_LIMIT), which is tried again.",
+     "server did (MEMORY_LIMIT), or more came than may wait; both pass.",
      [](const Table& table, const S&) {
        return table.replication_error().empty() ? 0. : 1.;
      }},

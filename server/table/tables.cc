@@ -211,6 +211,16 @@ absl::StatusOr<TableRef> Tables::Find(absl::string_view name) const {
   return it->second;
 }
 
+TableRef Tables::Find(const std::string& name, uint64_t id) const {
+  if (name == kDefault) {
+    return default_->store_id() == id ? *Find(name) : nullptr;
+  }
+  const auto map = map_.Read();
+  const auto it = map->find(name);
+  return it != map->end() && it->second->store_id() == id ? it->second
+                                                          : nullptr;
+}
+
 absl::StatusOr<TableRef> Tables::FindToUpdate(absl::string_view name) const {
   return UntilFollowed([&]() -> absl::StatusOr<TableRef> {
     absl::StatusOr<TableRef> table = Find(name);
@@ -383,6 +393,17 @@ void Tables::Failed(const std::string& table, uint64_t id,
   Follow({.table = table, .id = id, .failed = why});
 }
 
+StoreFollower::Wants Tables::wants(const std::string& table, uint64_t id) {
+  const MutexLock lock(follow_mutex_);
+  size_t bytes = 0;
+  for (const RemoteChange& change : remote_changes_) {
+    if (change.id == id) bytes += change.bytes();
+  }
+  if (bytes >= kMostRemoteBytes) return Wants::kNothing;
+  const TableRef known = bytes == 0 ? Find(table, id) : nullptr;
+  return known == nullptr ? Wants::kNext : known->wants();
+}
+
 void Tables::Follow(RemoteChange change) {
   const MutexLock lock(follow_mutex_);
   // In order: nothing overtakes what waits for the same table.
@@ -395,10 +416,9 @@ void Tables::Follow(RemoteChange change) {
 }
 
 bool Tables::HandOver(RemoteChange& change) const {
-  const absl::StatusOr<TableRef> table = Find(change.table);
-  if (!table.ok() || (*table)->store_id() != change.id) return false;
-  (*table)->Follow(std::move(change));
-  return true;
+  const TableRef table = Find(change.table, change.id);
+  if (table != nullptr) table->Follow(std::move(change));
+  return table != nullptr;
 }
 
 void Tables::RunFollow() {

@@ -123,6 +123,8 @@ class Tables : private StoreFollower {
  private:
   using Map = absl::btree_map<std::string, TableRef>;
 
+  Wants wants(const std::string& table, uint64_t id) override
+      ABSL_LOCKS_EXCLUDED(follow_mutex_);
   void Appended(const std::string& table, uint64_t id, uint64_t position,
                 std::vector<AcceptedBatch> batches) override;
   void Replaced(StoredTable table) override;
@@ -156,6 +158,8 @@ class Tables : private StoreFollower {
   absl::StatusOr<TableRef> Make(const StoredTable& stored);
   // Why this server has left the table with this id out; OK if it has not.
   absl::Status WhyLeftOut(uint64_t id) const;
+  // A table in the map; null if there is none of this name and id.
+  TableRef Find(const std::string& name, uint64_t id) const;
   // An empty table.
   TableRef MakeEmpty(const std::string& name, uint64_t id,
                      const FibOptions& fib, uint64_t generation);

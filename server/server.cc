@@ -406,7 +406,7 @@ class ServerImpl final : public Server {
   }
 
   void WriteCache() {
-    const absl::Time as_of = absl::Now() - tables_.store_lag();
+    const absl::Time as_of = absl::Now() - tables_.oldest_contents();
     std::vector<TableCache::Table> tables;
     for (const TableRef& table : tables_.All()) {
       tables.push_back({table->name(), table->store_id(), table->fib_options(),

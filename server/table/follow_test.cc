@@ -599,6 +599,20 @@ TEST(Follow, WhatWaitsForATableIsBounded) {
   EXPECT_EQ(table.state().routes_v4(), 0U);
 }
 
+// Lookups go on there, and a copy of the tables says how old they are.
+TEST(Follow, TablesAreAsOldAsTheOneThatStopped) {
+  SharedLog log;
+  Node node(log);
+  ASSERT_TRUE(node.tables.Create("red").ok());
+  EXPECT_EQ(node.tables.oldest_contents(), absl::ZeroDuration());
+  (*node.tables.Find("red"))->StopFollowing(absl::DataLossError("unreadable"));
+  absl::SleepFor(absl::Milliseconds(30));
+  const absl::Duration age = node.tables.oldest_contents();
+  EXPECT_GE(age, absl::Milliseconds(30));
+  node.table().StopFollowing(absl::DataLossError("unreadable"));
+  EXPECT_GE(node.tables.oldest_contents(), age);
+}
+
 TEST(Follow, ABatchThatDoesNotFollowStopsTheTable) {
   FakeStore store;
   Table table(StoredTable(), {.store = &store});

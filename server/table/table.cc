@@ -500,6 +500,7 @@ void Table::Follow(RemoteChange change) {
 StoreFollower::Wants Table::wants() {
   const MutexLock lock(mutex_);
   if (remote_bytes_ < kMostRemoteBytes) return StoreFollower::Wants::kNext;
+  if (InStep()) in_step_ = SteadyNow();
   misses_ = true;
   return StoreFollower::Wants::kNothing;
 }
@@ -507,6 +508,7 @@ StoreFollower::Wants Table::wants() {
 void Table::StopFollowing(const absl::Status& why) {
   const MutexLock lock(mutex_);
   if (!replication_error_.ok()) return;
+  if (InStep()) in_step_ = SteadyNow();
   replication_error_ = why;
   if (phase_ == Phase::kDue) Await(Phase::kDue, SteadyNow());
   Log(LogLevel::kError, "a table is no longer followed",
@@ -589,6 +591,7 @@ absl::Status Table::ApplyRemoteChanges() {
       remote_bytes_ = 0;
     }
     was_behind = !behind_.ok();
+    if (InStep()) in_step_ = SteadyNow();
     behind_ = behind ? status : absl::OkStatus();
     if (!behind) apply_retry_ = kFirstRetry;
     if (!replication_error_.ok()) status = replication_error_;
@@ -744,6 +747,11 @@ std::string Table::replication_error() const {
       replication_error_.ok() ? behind_ : replication_error_;
   return why.ok() && misses_ ? "more came than may wait; it is read again"
                              : std::string(why.message());
+}
+
+absl::Duration Table::out_of_step() const {
+  const MutexLock lock(mutex_);
+  return InStep() ? absl::ZeroDuration() : ElapsedSince(in_step_);
 }
 
 void Table::Freeze(absl::Status why, SteadyInstant deadline) {

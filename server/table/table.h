@@ -207,6 +207,8 @@ class Table {
   v1::Table state() const;
   // Why the table does not follow other servers; empty if it does.
   std::string replication_error() const;
+  // For how long it does not; 0 if it does.
+  absl::Duration out_of_step() const;
   // The time since the oldest FIB that is still read was replaced; 0 if only
   // the visible one is read.
   absl::Duration oldest_fib_age() const {
@@ -389,10 +391,14 @@ class Table {
   uint64_t remote_generation_ ABSL_GUARDED_BY(mutex_) = 0;  // after all of it
   // More was there when wants() said that nothing may come.
   bool misses_ ABSL_GUARDED_BY(mutex_) = false;
+  bool InStep() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return replication_error_.ok() && behind_.ok() && !misses_;
+  }
   // Why what other servers do is applied no more.
   absl::Status replication_error_ ABSL_GUARDED_BY(mutex_);
   // Why it is applied later; meanwhile nothing is submitted or stored.
   absl::Status behind_ ABSL_GUARDED_BY(mutex_);
+  SteadyInstant in_step_ ABSL_GUARDED_BY(mutex_);  // last, if not InStep()
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
 
   // Last: they use all of the above.

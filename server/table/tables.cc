@@ -487,6 +487,14 @@ void Tables::Follow(RemoteChange& change, Map map) {
   // has made another one of that name, which comes after the deletion.
 }
 
+absl::Duration Tables::oldest_contents() const {
+  absl::Duration oldest = store_lag();
+  for (const TableRef& table : All()) {
+    oldest = std::max(oldest, table->out_of_step());
+  }
+  return oldest;
+}
+
 size_t Tables::missing() const {
   if (feed() == nullptr) return 0;
   const size_t missing = feed()->missing();

@@ -84,6 +84,9 @@ class Tables : private StoreFollower {
     return feed() == nullptr ? absl::ZeroDuration() : feed()->lag();
   }
 
+  // How long ago all tables that are here had what the store had.
+  absl::Duration oldest_contents() const;
+
   // How many tables the store has, or the server that is followed, and this
   // server lacks; 0 without a store.
   size_t missing() const;

@@ -2,9 +2,11 @@
 
 // Tables of servers that share a store: batches of all servers are one history.
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <future>
 #include <memory>
@@ -921,6 +923,49 @@ TEST(Follow, ATableThatCannotBeBuiltIsLeftOut) {
     EXPECT_EQ(ErrorReason(begins.Restore()), reason);
   }
   ASSERT_TRUE(node.tables.Create("blue").ok());
+}
+
+TEST(Follow, ATableForWhichThereWasNoMemoryIsWantedLater) {
+  using Wants = StoreFollower::Wants;
+  static std::atomic<bool> memory = false;
+  SharedLog log;
+  TablesOptions options;
+  options.table.build_fault = [](uint64_t generation) -> absl::Status {
+    return generation == 8 && !memory ? throw std::bad_alloc()
+                                      : absl::OkStatus();
+  };
+  Node node(log, options);
+  StoredTable table;
+  table.name = "red";
+  table.id = 100;
+  table.generation = 8;
+  table.routes = {{Prefix::Parse("::/0").value(), 1}};
+  const absl::Time deadline = absl::Now() + kPatience;
+  const auto await = [&](auto condition) {
+    while (!condition() && absl::Now() < deadline) {
+      absl::SleepFor(absl::Milliseconds(1));
+    }
+    EXPECT_TRUE(condition());
+  };
+  std::vector<absl::Duration> pauses;
+  for (const bool there_is_memory : {false, false, true}) {
+    memory = there_is_memory;
+    const SteadyInstant began = SteadyNow();
+    log.MakeTable(table);
+    if (there_is_memory) break;
+    await([&] { return node.tables.missing() == 1; });
+    EXPECT_EQ(log.wants("red", 100), Wants::kNothing);
+    const absl::Status absent = node.tables.Find("red").status();
+    EXPECT_EQ(ErrorReason(absent), "TABLE_NOT_FOUND");
+    EXPECT_THAT(absent.message(), testing::HasSubstr("not enough memory"));
+    await([&] { return log.wants("red", 100) == Wants::kWhole; });
+    pauses.push_back(ElapsedSince(began));
+  }
+  EXPECT_GE(pauses[0], absl::Seconds(1));
+  EXPECT_GE(pauses[1], absl::Seconds(2));  // ever more rarely
+  await([&] { return node.tables.missing() == 0; });
+  EXPECT_TRUE(node.tables.Find("red").ok());
+  EXPECT_EQ(log.wants("red", 100), Wants::kNext);
 }
 
 // The limit is of the store, not of what one server has heard of.

@@ -28,6 +28,9 @@ constexpr absl::Duration kFreePeriod = absl::Milliseconds(20);
 // it waits until lookups see what other servers did meanwhile.
 constexpr absl::Duration kFollowPause = absl::Milliseconds(1);
 constexpr absl::Duration kLongestFirstBuild = absl::Minutes(1);
+// The pauses before a table is made again for which there was no memory.
+constexpr absl::Duration kFirstAttempt = absl::Seconds(1);
+constexpr absl::Duration kLastAttempt = absl::Minutes(1);
 // How long draining waits for commits, even without patience.
 constexpr absl::Duration kLastCommits = absl::Milliseconds(500);
 
@@ -113,7 +116,7 @@ absl::StatusOr<TableRef> Tables::Make(const StoredTable& stored) {
 absl::Status Tables::WhyLeftOut(uint64_t id) const {
   const MutexLock lock(follow_mutex_);
   const auto found = left_out_.find(id);
-  return found == left_out_.end() ? absl::OkStatus() : found->second;
+  return found == left_out_.end() ? absl::OkStatus() : found->second.why;
 }
 
 TableRef Tables::MakeEmpty(const std::string& name, uint64_t id,
@@ -205,10 +208,20 @@ absl::StatusOr<TableRef> Tables::Find(absl::string_view name) const {
   if (name.empty() || name == kDefault) {
     return TableRef(std::shared_ptr<void>(), default_.get());
   }
-  const auto map = map_.Read();
-  const auto it = map->find(name);
-  if (it == map->end()) return NotFound(name);
-  return it->second;
+  {
+    const auto map = map_.Read();
+    const auto it = map->find(name);
+    if (it != map->end()) return it->second;
+  }
+  absl::Status absent = NotFound(name);
+  const MutexLock lock(follow_mutex_);
+  for (const auto& [id, left] : left_out_) {
+    if (left.name != name) continue;
+    absent = FieldError(
+        absent.code(), ErrorReason(absent), "table",
+        absl::StrCat(absent.message(), " here: ", left.why.message()));
+  }
+  return absent;
 }
 
 TableRef Tables::Find(const std::string& name, uint64_t id) const {
@@ -395,6 +408,10 @@ void Tables::Failed(const std::string& table, uint64_t id,
 
 StoreFollower::Wants Tables::wants(const std::string& table, uint64_t id) {
   const MutexLock lock(follow_mutex_);
+  if (const auto left = left_out_.find(id); left != left_out_.end()) {
+    return left->second.attempt <= SteadyNow() ? Wants::kWhole
+                                               : Wants::kNothing;
+  }
   size_t bytes = 0;
   for (const RemoteChange& change : remote_changes_) {
     if (change.id == id) bytes += change.bytes();
@@ -406,6 +423,10 @@ StoreFollower::Wants Tables::wants(const std::string& table, uint64_t id) {
 
 void Tables::Follow(RemoteChange change) {
   const MutexLock lock(follow_mutex_);
+  const auto left = left_out_.find(change.id);
+  if (change.whole != nullptr && left != left_out_.end()) {
+    left->second.attempt = SteadyAfter(absl::InfiniteDuration());  // it is due
+  }
   // In order: nothing overtakes what waits for the same table.
   const bool waits =
       std::any_of(remote_changes_.begin(), remote_changes_.end(),
@@ -470,17 +491,25 @@ void Tables::Follow(RemoteChange& change, Map map) {
   } else if (change.whole != nullptr && it == map.end()) {
     // Made by another server.
     const absl::StatusOr<TableRef> made = Make(*change.whole);
-    if (made.ok()) {
-      Publish(change.table, *made);
-    } else {
-      Log(LogLevel::kError, "a table is left out",
-          {{"table", change.table}, {"error", made.status().message()}});
-    }
+    if (made.ok()) Publish(change.table, *made);
     const MutexLock follow(follow_mutex_);
+    const bool was_left_out = left_out_.contains(change.id);
     if (made.ok()) {
       left_out_.erase(change.id);
     } else {
-      left_out_.insert_or_assign(change.id, made.status());
+      LeftOut& left = left_out_[change.id];
+      left.name = change.table;
+      left.why = made.status();
+      left.pause = ErrorReason(left.why) == kNoBuildMemory
+                       ? std::clamp(2 * left.pause, kFirstAttempt, kLastAttempt)
+                       : absl::InfiniteDuration();
+      left.attempt = SteadyAfter(left.pause);
+    }
+    if (made.ok() == was_left_out) {
+      Log(made.ok() ? LogLevel::kInfo : LogLevel::kError,
+          made.ok() ? "a table that was left out is made"
+                    : "a table is left out",
+          {{"table", change.table}, {"error", made.status().message()}});
     }
   }
   // Else it is of a table that is deleted by now: this server deleted it, or

@@ -48,7 +48,8 @@ struct TablesOptions {
 inline constexpr size_t kMostRequestIdBytes = size_t{256} << 20;
 
 // Owns the tables and their common memory budget. Thread-safe. Find() takes no
-// lock. Of a store that several servers write, it follows what the others do.
+// lock where it finds a table. Of a store that several servers write, it
+// follows what the others do.
 class Tables : private StoreFollower {
  public:
   static constexpr char kDefault[] = "default";
@@ -68,7 +69,7 @@ class Tables : private StoreFollower {
   absl::Status Restore(const Copy& copy = nullptr);
 
   // The table with this name; an empty name means "default". Errors: NOT_FOUND
-  // (TABLE_NOT_FOUND).
+  // (TABLE_NOT_FOUND), which says why if this server has left it out.
   absl::StatusOr<TableRef> Find(absl::string_view name) const;
 
   // The same, for a call that writes: of a store that other servers write too,
@@ -76,7 +77,7 @@ class Tables : private StoreFollower {
   // store if the table is not here, and waits for it a moment. Errors besides:
   // those of ReplicatedLog::FindTable; ABORTED (STORE_CONFLICT) if it does not
   // come; DATA_LOSS (STORE_CORRUPT) and RESOURCE_EXHAUSTED (BUILD_MEMORY) if
-  // this server has left it out.
+  // this server has left it out. The latter is tried again from time to time.
   absl::StatusOr<TableRef> FindToUpdate(absl::string_view name) const;
 
   // Seconds since the store was last known to be reached; 0 without one.
@@ -203,9 +204,14 @@ class Tables : private StoreFollower {
   // After `mutex_`. What came and has no table yet, in order.
   mutable Mutex follow_mutex_;
   std::list<RemoteChange> remote_changes_ ABSL_GUARDED_BY(follow_mutex_);
-  // Tables by id that were made by other servers and could not be made here,
-  // and why.
-  std::map<uint64_t, absl::Status> left_out_ ABSL_GUARDED_BY(follow_mutex_);
+  // Tables by id that were made by other servers and could not be made here.
+  struct LeftOut {
+    std::string name;
+    absl::Status why;
+    absl::Duration pause;   // before the next attempt; infinite for damage
+    SteadyInstant attempt;  // then it is wanted as a whole
+  };
+  std::map<uint64_t, LeftOut> left_out_ ABSL_GUARDED_BY(follow_mutex_);
   // Last: they use all of the above.
   Executor::Job free_job_;
   Executor::Job follow_job_;

@@ -192,6 +192,12 @@ class SharedLog {
     for (View* const view : views_) view->follower_->Replaced(table);
   }
 
+  // What the first server that follows wants of a table.
+  StoreFollower::Wants wants(const std::string& table, uint64_t id) {
+    const MutexLock lock(mutex_);
+    return views_.front()->follower_->wants(table, id);
+  }
+
   // How many servers follow.
   size_t followers() const {
     const MutexLock lock(mutex_);

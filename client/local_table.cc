@@ -325,6 +325,7 @@ absl::Status LocalTable::FollowOnce(RetryPolicy& retry) {
                                .start_digest =
                                    consistent_ ? routes_.digest() : kWholeTable,
                                .go_back = false,
+                               .limits = options_.limits,
                                .give_up_after = absl::ZeroDuration()});
     watcher = watcher_.get();
   }

@@ -134,6 +134,8 @@ struct LocalTableOptions {
   bool fall_back = false;
   // Keeps what LookupWithLengths needs, as FibOptions::prefix_lengths.
   bool prefix_lengths = false;
+  // What has more is not taken: the table grows stale.
+  GenerationLimits limits = {};
   // The pauses before the server is asked again.
   BackoffOptions backoff = {};
 };

@@ -16,7 +16,8 @@ RouteWatcher::RouteWatcher(std::shared_ptr<grpc::Channel> channel,
     : stub_(v1::RouteTable::NewStub(std::move(channel))),
       options_(std::move(options)),
       assembler_(options_.start_generation, options_.start_digest,
-                 options_.go_back ? Replacement::kAny : Replacement::kNotOlder),
+                 options_.go_back ? Replacement::kAny : Replacement::kNotOlder,
+                 options_.limits),
       retry_(options_.backoff, options_.give_up_after) {}
 
 RouteWatcher::~RouteWatcher() {

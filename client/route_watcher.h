@@ -52,6 +52,8 @@ struct WatchOptions {
   // that lost its table, or of a replica that lags. If false, the watch ends
   // with an error when such a table begins.
   bool go_back = true;
+  // A generation with more ends the watch with an error.
+  GenerationLimits limits = {};
   // After the stream breaks (IsRetryable): the pauses between attempts, and the
   // time after which failing attempts end the watch.
   BackoffOptions backoff = {};
@@ -76,6 +78,7 @@ class RouteWatcher {
   //     `go_back` is false.
   //   CANCELLED: by Cancel.
   //   INTERNAL: the server broke its contract.
+  //   RESOURCE_EXHAUSTED: a generation has more than the limits.
   //   The stream's error, if !IsRetryable (RESOURCE_EXHAUSTED: the watcher was
   //     too slow; NOT_FOUND: the table was deleted) or after give_up_after.
   absl::StatusOr<GenerationChanges> Next();

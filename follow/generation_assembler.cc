@@ -2,6 +2,8 @@
 
 #include "follow/generation_assembler.h"
 
+#include <tuple>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "follow/convert.h"
@@ -88,6 +90,30 @@ bool GenerationAssembler::MayReplace(uint64_t generation) const {
   return false;
 }
 
+absl::Status GenerationAssembler::CheckLimits(
+    const v1::WatchRoutesResponse& message) {
+  const auto count = [](const auto&... list) {
+    return (uint64_t{0} + ... + static_cast<uint64_t>(list.size()));
+  };
+  const GenerationChanges& before = *partial_;
+  partial_bytes_ += message.ByteSizeLong();
+  const uint64_t times = before.reset ? 1 : 2;
+  for (const auto& [has, limit, what] :
+       {std::tuple(count(before.routes, message.updates()), limits_.max_routes,
+                   "routes"),
+        {count(before.next_hops, before.groups, before.deleted_next_hops,
+               before.deleted_groups, message.next_hops(), message.groups(),
+               message.deleted_next_hop_ids(), message.deleted_group_ids()),
+         limits_.max_next_hops, "next hops and groups"},
+        {partial_bytes_, limits_.max_bytes, "bytes"}}) {
+    if (has / times <= limit) continue;
+    return absl::ResourceExhaustedError(
+        absl::StrCat("generation ", message.generation(), " has more ", what,
+                     " than the limit here, ", limit));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::optional<GenerationChanges>> GenerationAssembler::Add(
     const v1::WatchRoutesResponse& message) {
   if (message.has_complete_since_unix_nanos()) {
@@ -117,7 +143,10 @@ absl::StatusOr<std::optional<GenerationChanges>> GenerationAssembler::Add(
     partial_.emplace();
     partial_->generation = message.generation();
     partial_->reset = reset;
+    partial_bytes_ = 0;
   }
+  const absl::Status fits = CheckLimits(message);
+  if (!fits.ok()) return fits;
   const absl::Status status = Append(message, *partial_);
   if (!status.ok()) {
     return Refuse(absl::StrCat("a malformed change (", status.message(), ")"),

@@ -41,6 +41,14 @@ struct GenerationChanges {
   std::optional<uint64_t> complete_since;
 };
 
+// How much one generation may have. Changes may withdraw as much besides, so
+// twice as much may come of them.
+struct GenerationLimits {
+  uint64_t max_routes = 16'000'000;
+  uint64_t max_next_hops = 4'000'000;      // and groups
+  uint64_t max_bytes = uint64_t{4} << 30;  // of the messages
+};
+
 // Never the digest of a table: a watch from it begins with the whole table.
 inline constexpr char kWholeTable[] = "whole table";
 
@@ -59,8 +67,12 @@ class GenerationAssembler {
   // unknown; kWholeTable: the caller has nothing of it that changes could be
   // applied to.
   GenerationAssembler(uint64_t start, std::string digest,
-                      Replacement replacement)
-      : last_(start), digest_(std::move(digest)), replacement_(replacement) {}
+                      Replacement replacement,
+                      const GenerationLimits& limits = {})
+      : limits_(limits),
+        last_(start),
+        digest_(std::move(digest)),
+        replacement_(replacement) {}
 
   // The request that goes on after last_generation(), for the caller to
   // complete. Drops an incomplete generation: the server sends it again.
@@ -69,7 +81,8 @@ class GenerationAssembler {
   // Adds the next message of the stream. Returns a generation that this message
   // completes, or a bookmark; nothing but a whole table from kWholeTable on.
   // Errors: INTERNAL if the message breaks the contract; OUT_OF_RANGE if it
-  // begins a whole table that may not take the place of the last generation.
+  // begins a whole table that may not take the place of the last generation;
+  // RESOURCE_EXHAUSTED if the generation has more than the limits.
   // Then NextWatch is the only call.
   absl::StatusOr<std::optional<GenerationChanges>> Add(
       const v1::WatchRoutesResponse& message);
@@ -79,14 +92,18 @@ class GenerationAssembler {
 
  private:
   bool MayReplace(uint64_t generation) const;
+  // What the generation has with `message`.
+  absl::Status CheckLimits(const v1::WatchRoutesResponse& message);
   // Hands out `changes`, of a complete generation or a bookmark.
   std::optional<GenerationChanges> Complete(GenerationChanges changes);
 
+  GenerationLimits limits_;
   uint64_t last_;
   std::string digest_;  // of last_, as `digest` above
   std::optional<uint64_t> complete_since_;
   Replacement replacement_;
   std::optional<GenerationChanges> partial_;
+  uint64_t partial_bytes_ = 0;
 };
 
 }  // namespace planb

@@ -73,6 +73,49 @@ TEST(GenerationAssembler, WaitsForTheLastPart) {
   EXPECT_EQ(assembler.last_generation(), 6U);
 }
 
+// Parts that never end. Changes may withdraw all that there was.
+TEST(GenerationAssembler, AGenerationHasNoMoreThanTheLimits) {
+  v1::WatchRoutesResponse hops = Message(6, false);
+  hops.add_next_hops()->set_id(1);
+  hops.add_groups()->set_id(2);
+  hops.add_deleted_next_hop_ids(3);
+  hops.add_deleted_group_ids(4);
+  for (auto& group : *hops.mutable_groups()) {
+    group.add_members()->set_next_hop_id(1);
+  }
+  struct Case {
+    const char* what;
+    GenerationLimits limits;
+    v1::WatchRoutesResponse part;
+    int fit;  // parts of a whole table
+  };
+  for (const auto& [what, limits, part, fit] :
+       {Case{"routes", {.max_routes = 4}, Announce(6, false), 4},
+        Case{"next hops", {.max_next_hops = 8}, hops, 2},
+        Case{"bytes",
+             {.max_bytes = 2 * Announce(6, false).ByteSizeLong() + 8},
+             Announce(6, false),
+             2}}) {
+    for (const bool reset : {true, false}) {
+      GenerationAssembler assembler(5, "digest", Replacement::kAny, limits);
+      v1::WatchRoutesResponse message = part;
+      message.set_reset(reset);
+      absl::Status status;
+      int parts = 0;
+      while (status.ok() && parts < 100) {
+        ++parts;
+        status = assembler.Add(message).status();
+      }
+      EXPECT_TRUE(absl::IsResourceExhausted(status)) << what << status;
+      EXPECT_GT(parts, reset ? fit : 2 * fit) << what;
+      EXPECT_LE(parts, 1 + (reset ? fit + 1 : 2 * fit + 1)) << what;
+      // The next watch begins anew, and so does the count.
+      EXPECT_EQ(assembler.NextWatch().start_generation(), 5U);
+      EXPECT_TRUE(assembler.Add(message).ok()) << what;
+    }
+  }
+}
+
 TEST(GenerationAssembler, TheEndMayBeEmpty) {
   GenerationAssembler assembler = After(5);
   ASSERT_TRUE(assembler.Add(Announce(6, false)).ok());

@@ -432,6 +432,9 @@ CommandLine ReadAllFlags() {
   line.problems = SetOptions(line);
   ServerOptions& server = line.server;
   line.store.insecure = server.insecure;
+  line.store.limits = {server.tables.table.limits.max_routes,
+                       server.tables.table.limits.max_next_hops,
+                       server.tables.memory_limit};
   line.store.version = line.otlp.version = std::string(GetBuildInfo().version);
   line.otlp.instance = NameOfReplica(line.store);
   for (const auto& [prefix, tls] : {std::pair("etcd", &line.store.etcd_tls),

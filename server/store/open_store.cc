@@ -148,7 +148,8 @@ absl::StatusOr<std::shared_ptr<Store>> OpenEtcd(const StoreChoice& choice) {
 absl::StatusOr<std::shared_ptr<Store>> OpenUpstream(const StoreChoice& choice) {
   auto store = UpstreamStore::Open({.target = choice.follow,
                                     .tls = choice.follow_tls,
-                                    .timeout = Patience(choice)});
+                                    .timeout = Patience(choice),
+                                    .limits = choice.limits});
   if (!store.ok()) return store.status();
   Log(LogLevel::kInfo, "tables follow another server",
       {{"server", choice.follow}});

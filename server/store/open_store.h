@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "follow/generation_assembler.h"
 #include "server/base/tls_files.h"
 #include "server/store/table_cache.h"
 #include "server/table/store.h"
@@ -34,6 +35,8 @@ struct StoreChoice {
   TlsFiles follow_tls;
   // Plaintext may go to other hosts.
   bool insecure = false;
+  // How much a table that is followed may have.
+  GenerationLimits limits;
   // The directory of the TableCache; empty: none.
   std::string cache;
   // Empty: the host's name.

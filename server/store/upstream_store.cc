@@ -80,10 +80,13 @@ class UpstreamStore::Call {
 };
 
 struct UpstreamStore::Watch {
+  explicit Watch(const GenerationLimits& limits)
+      : generations(0, kWholeTable, Replacement::kNewer, limits) {}
+
   std::string name;
   uint64_t id = 0;
   FibOptions fib;
-  GenerationAssembler generations{0, kWholeTable, Replacement::kNewer};
+  GenerationAssembler generations;
   uint64_t position = 0;
   // Where to go on, if what came since was dropped.
   std::optional<GenerationAssembler> dropped;
@@ -191,6 +194,10 @@ absl::StatusOr<GenerationChanges> UpstreamStore::ReadGeneration(Watch& watch) {
     }
     Cancel(watch);
     if (absl::IsOutOfRange(changes.status())) return changes.status();
+    if (absl::IsResourceExhausted(changes.status())) {
+      return Error(absl::StatusCode::kResourceExhausted, "TABLE_FULL",
+                   changes.status().message());
+    }
     return absl::DataLossError(
         changes.ok() ? absl::StrCat("the contents of table ", watch.name,
                                     " are not those of their digest")
@@ -235,7 +242,7 @@ absl::StatusOr<std::vector<StoredTable>> UpstreamStore::Load() {
   if (!tables.ok()) return failed(tables.status());
   std::vector<StoredTable> loaded;
   for (const v1::Table& table : tables->tables()) {
-    auto whole = Begin(table, watches_.emplace_back());
+    auto whole = Begin(table, watches_.emplace_back(options_.limits));
     if (whole.ok()) {
       loaded.push_back(*std::move(whole));
       continue;
@@ -254,12 +261,12 @@ absl::Status UpstreamStore::Resume(absl::Span<StoredTable> tables,
   last_contact_ = SteadyAfter(-age).time_since_epoch().count();
   for (StoredTable& table : tables) {
     table.id = next_id_++;
-    Watch& watch = watches_.emplace_back();
+    Watch& watch = watches_.emplace_back(options_.limits);
     watch.name = table.name;
     watch.id = table.id;
     watch.fib = table.fib;
     watch.generations = {table.generation, table.tail_digest,
-                         Replacement::kNewer};
+                         Replacement::kNewer, options_.limits};
     watch.astray = true;
     ++failing_watches_;
   }
@@ -320,16 +327,17 @@ void UpstreamStore::RunWatch(Watch& watch) {
       pause = kFirstPause;
       const bool nothing = changes->bookmark && changes->generation == previous;
       const StoreFollower::Wants wants = AskFollower(watch);
-      const bool whole = wants == StoreFollower::Wants::kWhole;
+      const bool anew = wants == StoreFollower::Wants::kWhole;
       if (wants == StoreFollower::Wants::kNothing) {
         if (!nothing && !watch.dropped.has_value()) watch.dropped = before;
         continue;
       }
-      if (!changes->reset && (whole || watch.dropped.has_value())) {
+      if (!changes->reset && (anew || watch.dropped.has_value())) {
         Cancel(watch);
         watch.generations =
-            whole ? GenerationAssembler(0, kWholeTable, Replacement::kNewer)
-                  : *std::exchange(watch.dropped, std::nullopt);
+            anew ? GenerationAssembler(0, kWholeTable, Replacement::kNewer,
+                                       options_.limits)
+                 : *std::exchange(watch.dropped, std::nullopt);
         Open(watch);
         continue;
       }
@@ -369,9 +377,13 @@ void UpstreamStore::RunWatch(Watch& watch) {
         return;
       break;
     }
-    if (absl::IsDataLoss(read)) {
-      const absl::Status why =
-          Error(absl::StatusCode::kDataLoss, "STORE_CORRUPT", read.message());
+    // A watch that was too slow ends with RESOURCE_EXHAUSTED, too.
+    const bool too_large = ErrorReason(read) == "TABLE_FULL";
+    if (absl::IsDataLoss(read) || too_large) {
+      const absl::Status why = too_large
+                                   ? read
+                                   : Error(absl::StatusCode::kDataLoss,
+                                           "STORE_CORRUPT", read.message());
       Tell([&](StoreFollower& f) { f.Failed(watch.name, watch.id, why); });
       return;
     }
@@ -412,7 +424,7 @@ void UpstreamStore::RunPoll() {
     std::set<std::string> still;
     for (const v1::Table& table : tables->tables()) {
       if (followed.contains(table.name())) continue;
-      Watch& watch = watches_.emplace_back();
+      Watch& watch = watches_.emplace_back(options_.limits);
       auto whole = Begin(table, watch);
       if (!whole.ok()) {
         watches_.pop_back();

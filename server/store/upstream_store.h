@@ -41,6 +41,8 @@ struct UpstreamOptions {
   // A watch that brings nothing for so long, not even one of the bookmarks that
   // come every few seconds, is begun anew.
   absl::Duration silence = absl::Seconds(30);
+  // A table with a generation that has more is not followed.
+  GenerationLimits limits = {};
 };
 
 // Follows each table through a watch, which begins with the whole table where
@@ -92,7 +94,8 @@ class UpstreamStore final : public Store, public TableFeed {
   // server sends nothing for UpstreamOptions::timeout.
   absl::StatusOr<StoredTable> Begin(const v1::Table& table, Watch& watch);
   // Reads the watch until a generation is complete, or to a bookmark. Errors:
-  // DATA_LOSS if what was sent is not that of a table.
+  // DATA_LOSS if what was sent is not that of a table; RESOURCE_EXHAUSTED
+  // (TABLE_FULL) if it has more than the limits.
   static absl::StatusOr<GenerationChanges> ReadGeneration(Watch& watch);
   void Open(Watch& watch);
   static void Cancel(Watch& watch);

@@ -142,6 +142,24 @@ TEST(UpstreamStore, WhatAFollowerHasNoRoomForComesOnceItHas) {
   }
 }
 
+// Parts that never end.
+TEST(UpstreamStore, AGenerationWithMoreThanTheLimitEndsItsTable) {
+  UpstreamOptions options;
+  options.limits.max_routes = 10;
+  EXPECT_THAT(Follow(
+                  1,
+                  [](const auto&, auto& writer, Notes&) {
+                    writer.Write(Whole(5));
+                    v1::WatchRoutesResponse part = Changes(6);
+                    part.set_generation_complete(false);
+                    for (int i = 0; i < 1000 && writer.Write(part); ++i) {
+                    }
+                  },
+                  options),
+              ElementsAre("failed: generation 6 has more routes than the limit "
+                          "here, 10"));
+}
+
 // The contract promises that each prefix comes once, and no order.
 TEST(UpstreamStore, SortsWhatASenderDidNot) {
   for (const std::vector<Route>& routes :

@@ -133,7 +133,10 @@ absl::StatusOr<std::unique_ptr<planb_local>> Open(
 
 int planb_local_follow(const planb_local_options* options, planb_local** table,
                        char* error, size_t error_size) {
-  auto opened = Open(options);
+  // Before it follows: there is no place for the table.
+  absl::StatusOr<std::unique_ptr<planb_local>> opened =
+      absl::InvalidArgumentError("the table has no place: it is NULL");
+  if (table != nullptr) opened = Open(options);
   if (opened.ok()) {
     *table = opened->release();
     return 0;

@@ -47,8 +47,8 @@ typedef struct planb_local_options {
 
 /* Follows a table, which the server must allow the caller to watch. Waits until
  * the whole table is there. Returns 0 and sets `table`; or a google.rpc.Code,
- * such as 7 (PERMISSION_DENIED), and puts a text into `error`, of `error_size`
- * bytes, ended by a zero. */
+ * such as 7 (PERMISSION_DENIED) or 3 (INVALID_ARGUMENT) if `table` is NULL, and
+ * puts a text into `error`, of `error_size` bytes, ended by a zero. */
 int planb_local_follow(const planb_local_options* options, planb_local** table,
                        char* error, size_t error_size);
 

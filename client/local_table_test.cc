@@ -620,6 +620,9 @@ for wrong in (None, options(0), options(8), options(5000), options(known, server
     code, error = follow(wrong)
     assert code == 3 and error, (wrong, code, error)
 assert library.planb_local_follow(None, None, None, ctypes.c_size_t(0)) == 3
+good, error = options(known), ctypes.create_string_buffer(80)
+assert library.planb_local_follow(ctypes.byref(good), None, error, ctypes.c_size_t(80)) == 3
+assert error.value == b"the table has no place: it is NULL", error.value
 print("done")
 )";
   EXPECT_EQ(Python(absl::StrCat(script, " ", target_)), "done\n");

@@ -185,11 +185,14 @@ void LookupCall::OnAccepted(bool ok) {
   addresses_ = *std::move(addresses);
   if (IsVisible(**table, request_.min_generation())) return Answer(*table);
   if (!TakeMemory(0)) return;
-  WhenVisible(
-      context, **table, request_.min_generation(), TimeLeft(),
-      [this, table = *table](const absl::Status& status) {
-        worker_.queue().Post([this, table, status] { Resume(table, status); });
-      });
+  WhenVisible(context, **table, request_.min_generation(), TimeLeft(),
+              [this, table = *table](const absl::Status& status) {
+                // After the queue nothing else knows of this call.
+                if (!worker_.queue().Post(
+                        [this, table, status] { Resume(table, status); })) {
+                  delete this;
+                }
+              });
 }
 
 void LookupCall::OnFinished(bool) { delete this; }

@@ -4,12 +4,18 @@
 
 #include "server/lookup/lookup_call.h"
 
+#include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <memory>
 #include <set>
+#include <thread>
 
+#include "absl/time/clock.h"
+#include "planb/v1/route_lookup.grpc.pb.h"
 #include "server/base/error.h"
+#include "server/lookup/lookup_service.h"
 #include "server/testing/make_snapshot.h"
 
 namespace planb::server {
@@ -105,6 +111,44 @@ TEST(LookupAnswer, AnswersGroupWithoutHash) {
   EXPECT_EQ(response.results(0).next_hop_id(), kGroup);
   EXPECT_EQ(response.results(0).member_id(), 0u);
   EXPECT_FALSE(response.results(0).has_next_hop());
+}
+
+// Its callback may be on another thread when the queues end.
+TEST(LookupCall, ThatWaitsIsFreedEvenAfterItsQueueHasEnded) {
+  Tables tables({});
+  LookupMetrics metrics;
+  SlowBatchLog slow_batches(absl::ZeroDuration());
+  LookupContext context = {.tables = tables,
+                           .kernel = *AvailableKernels().front(),
+                           .limits = {.max_waiting_bytes = 1},
+                           .metrics = metrics,
+                           .slow_batches = slow_batches};
+  LookupService service(context);
+  grpc::ServerBuilder builder;
+  service.Register({.count = 1}, builder);
+  const auto server = builder.BuildAndStart();
+  ASSERT_TRUE(service.Start().ok());
+  std::thread caller([channel = server->InProcessChannel({})] {
+    v1::LookupRequest request = ThreeAddresses();
+    request.set_min_generation(1);
+    const auto stub = v1::RouteLookup::NewStub(channel);
+    grpc::Status status;
+    do {  // the test looks whether there is room, and takes it meanwhile
+      grpc::ClientContext call;
+      v1::LookupResponse response;
+      status = stub->Lookup(&call, request, &response);
+    } while (status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED);
+    EXPECT_FALSE(status.ok());
+  });
+  // It has taken what may wait, and there is room again once it is freed.
+  const auto waits = [&] { return !context.waiting.Take(1).granted(); };
+  while (!waits()) absl::SleepFor(absl::Milliseconds(1));
+  server->Shutdown(std::chrono::system_clock::now());
+  service.Shutdown();
+  caller.join();
+  EXPECT_TRUE(waits());
+  tables.Drain(SteadyNow());
+  EXPECT_FALSE(waits());
 }
 
 TEST(LookupAnswer, RefusesHashesOfWrongLength) {

@@ -98,6 +98,12 @@ TEST_F(PlanbctlServerTest, RefusalsEndWith3) {
         "TABLE_NOT_FOUND");
 }
 
+TEST_F(PlanbctlServerTest, ALoadThatFailsSaysHowFarItCame) {
+  Start("none", "", {"--max_routes=2"});
+  Fails(3, "load --chunk=2 " + Write("far", "::/1 1\n::/2 1\n::/3 1\n::/4 1\n"),
+        "; 2 of 4 routes that were read were acknowledged before that\n");
+}
+
 TEST_F(PlanbctlServerTest, RoutesAreShown) {
   Do("load " + Write("table", kTable));
   const std::string list = Do("routes list");

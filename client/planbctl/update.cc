@@ -241,6 +241,7 @@ class LoaderSink : public RouteSink {
     return Arrive(group, groups_);
   }
   absl::Status OnRoute(const Route& route) override {
+    ++routes_;
     // May send the chunk before, which must not have objects of this route: a
     // call has at most --chunk of them.
     server_error_ = loader_.Add(route);
@@ -256,6 +257,7 @@ class LoaderSink : public RouteSink {
     return server_error_;
   }
   const absl::Status& server_error() const { return server_error_; }
+  uint64_t routes() const { return routes_; }
 
  private:
   template <typename Object>
@@ -280,8 +282,21 @@ class LoaderSink : public RouteSink {
   // Those since the last route.
   std::vector<NextHop> next_hops_;
   std::vector<NextHopGroup> groups_;
+  uint64_t routes_ = 0;  // that were read
   absl::Status server_error_;
 };
+
+// Fails with how far the load came. What was lost on the way may be sent again.
+ExitCode FailLoad(const absl::Status& error, uint64_t acknowledged,
+                  uint64_t read) {
+  const bool again = IsRetryable(error) || absl::IsDeadlineExceeded(error);
+  return Fail(
+      {error.code(),
+       absl::StrFormat("%s; %d of %d routes that were read were acknowledged "
+                       "before that%s",
+                       error.message(), acknowledged, read,
+                       again ? "; run it again" : "")});
+}
 
 ExitCode Show(const LoadReport& load, const FileObjects& objects,
               const RouteFileReport& file, absl::Duration took) {
@@ -325,6 +340,7 @@ ExitCode Run(const Arguments& arguments) {
   FileObjects objects(&client);
   bool sent = false;
   uint64_t changes = 0;  // of the chunks before
+  uint64_t acknowledged = 0;
   RouteLoader loader(
       client, {.table = absl::GetFlag(FLAGS_table),
                .chunk = absl::GetFlag(FLAGS_chunk),
@@ -342,6 +358,7 @@ ExitCode Run(const Arguments& arguments) {
                .on_chunk =
                    [&](const LoadReport& report) {
                      sent = false;
+                     acknowledged = report.routes;
                      const uint64_t all = report.added + report.changed;
                      objects.Settle(report.generation,
                                     std::exchange(changes, all) != all);
@@ -353,11 +370,13 @@ ExitCode Run(const Arguments& arguments) {
   const auto file = ReadRoutes(arguments[0], absl::GetFlag(FLAGS_strict), sink);
   if (file.ok()) sink.End().IgnoreError();  // server_error() has it
   if (!sink.server_error().ok() || !file.ok()) progress.reset();
-  if (!sink.server_error().ok()) return Fail(sink.server_error());
+  if (!sink.server_error().ok()) {
+    return FailLoad(sink.server_error(), acknowledged, sink.routes());
+  }
   if (!file.ok()) return FailFile(file.status());
   const auto load = loader.Finish();
   progress.reset();
-  if (!load.ok()) return Fail(load.status());
+  if (!load.ok()) return FailLoad(load.status(), acknowledged, sink.routes());
   return Show(*load, objects, *file, MonotonicNow() - start);
 }
 
@@ -401,7 +420,10 @@ const RegisteredCommand kLoadCommand({
         "none of their paths could. Exits with 1 "
         "if there were malformed records or lost routes or FILE is truncated; "
         "all other routes are loaded. With --strict the first of them ends "
-        "the load with 2; earlier chunks stay applied. A FILE that gives no "
+        "the load with 2; earlier chunks stay applied. If the server fails, "
+        "the "
+        "error says how many routes it has acknowledged; the same load may be "
+        "run again. A FILE that gives no "
         "route is refused: with 2 if it is of another kind, which is named, "
         "with 1 if nothing in it could be read, or nothing is in it and "
         "--allow_empty is not given.",

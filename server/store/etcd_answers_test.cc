@@ -887,6 +887,36 @@ TEST_F(EtcdAnswers, APageThatDoesNotComeIsAskedForWithFewerKeys) {
   between_.reset();  // a call of it may yet sleep
 }
 
+// No member answered for a moment.
+TEST_F(EtcdAnswers, PagesGrowAgainAfterOneThatDidNotCome) {
+  EtcdOptions options = ParseEtcdUrl(between_->Url(prefix_)).value();
+  options.attempt_timeout = absl::Milliseconds(200);
+  const auto client = EtcdClient::Create(options).value();
+  constexpr int kKeys = 300;
+  for (int i = 0; i < kKeys; ++i) {
+    etcdserverpb::PutRequest put;
+    put.set_key(absl::StrCat(prefix_, "/", i));
+    ASSERT_TRUE(cluster_->Client("")->Put(put).ok());
+  }
+  std::atomic<int> pages = 0;
+  between_->before_range = [&](const etcdserverpb::RangeRequest& request) {
+    if (pages == 0 && request.limit() > 1) {
+      return Status(StatusCode::UNAVAILABLE, "away");
+    }
+    ++pages;
+    return Status::OK;
+  };
+  int keys = 0;
+  const auto read = client->ReadPrefix(absl::StrCat(prefix_, "/"), 0,
+                                       [&](const etcdserverpb::KeyValue&) {
+                                         ++keys;
+                                         return absl::OkStatus();
+                                       });
+  EXPECT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(keys, kKeys);
+  EXPECT_LT(pages, kKeys / 3);
+}
+
 TEST_F(EtcdAnswers, NoTableBeginsBelowTheFloor) {
   const auto a = OpenDirectly(), b = OpenDirectly();
   ASSERT_TRUE(a->Load().ok());

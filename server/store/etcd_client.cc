@@ -31,6 +31,9 @@ constexpr int64_t kFirstPage = 4;
 constexpr int64_t kLargestPage = 4096;
 constexpr size_t kPageBytes = 1 << 20;
 constexpr int64_t kFewerKeys = 8;  // a page that failed has so many times less
+// After so many pages that came, a page may have twice as many keys again: it
+// may have failed because a member was away.
+constexpr int kPagesThatCome = 16;
 constexpr auto kRetryPause = std::chrono::milliseconds(20);
 // A member that does not take a connection in this time is passed over.
 constexpr absl::Duration kConnectTime = absl::Milliseconds(300);
@@ -288,6 +291,7 @@ absl::StatusOr<int64_t> EtcdClient::ReadPrefix(
   request.set_limit(kFirstPage);
   request.set_revision(revision);
   int64_t largest = kLargestPage;
+  int came = 0;  // pages since one failed
   for (;;) {
     const int64_t limit = request.limit();
     const auto page =
@@ -298,6 +302,7 @@ absl::StatusOr<int64_t> EtcdClient::ReadPrefix(
                          absl::IsResourceExhausted(page.status());
     if (may_fit && limit > 1) {
       largest = limit / 2;
+      came = 0;
       request.set_limit(std::max<int64_t>(limit / kFewerKeys, 1));
       continue;
     }
@@ -310,6 +315,9 @@ absl::StatusOr<int64_t> EtcdClient::ReadPrefix(
     }
     if (!page->more() || page->kvs().empty()) return request.revision();
     request.set_key(page->kvs().rbegin()->key() + '\0');
+    if (++came % kPagesThatCome == 0) {
+      largest = std::min(2 * largest, kLargestPage);
+    }
     const size_t bytes = page->ByteSizeLong();
     if (bytes > kPageBytes) {
       request.set_limit(std::max<int64_t>(limit / 2, 1));

@@ -353,6 +353,7 @@ absl::Status EtcdStore::Deliver(uint64_t id, uint64_t number, int64_t revision,
     if (!own && follower_ != nullptr &&
         follower_->wants(log.name, id) != StoreFollower::Wants::kNext) {
       log.skips = true;
+      follower_->Missed(log.name, id);
       return absl::OkStatus();
     }
   }

@@ -795,6 +795,7 @@ TEST_F(EtcdStoreTest, WhatAFollowerHasNoRoomForIsReadOnceItHas) {
       ++asked;
       return wanted;
     }
+    void Missed(const std::string&, uint64_t) override { ++missed; }
     void Appended(const std::string& table, uint64_t, uint64_t position,
                   std::vector<AcceptedBatch>) override {
       Add(absl::StrCat(table, " at ", position));
@@ -824,6 +825,7 @@ TEST_F(EtcdStoreTest, WhatAFollowerHasNoRoomForIsReadOnceItHas) {
     }
     std::atomic<Wants> wanted = Wants::kNothing;
     std::atomic<int> asked = 0;
+    std::atomic<int> missed = 0;
     Mutex mutex;
     CondVar changed;
     std::vector<std::string> notes ABSL_GUARDED_BY(mutex);
@@ -849,6 +851,7 @@ TEST_F(EtcdStoreTest, WhatAFollowerHasNoRoomForIsReadOnceItHas) {
   EXPECT_EQ(follower.Await(4), "whole default at 4");
   announce(5);
   EXPECT_EQ(follower.Await(5), "default at 5");
+  EXPECT_EQ(follower.missed, 1);
 }
 
 TEST_F(EtcdStoreTest, DamagedEntriesStopTheirTableAndNoOther) {

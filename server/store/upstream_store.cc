@@ -329,7 +329,10 @@ void UpstreamStore::RunWatch(Watch& watch) {
       const StoreFollower::Wants wants = AskFollower(watch);
       const bool anew = wants == StoreFollower::Wants::kWhole;
       if (wants == StoreFollower::Wants::kNothing) {
-        if (!nothing && !watch.dropped.has_value()) watch.dropped = before;
+        if (nothing || watch.dropped.has_value()) continue;
+        watch.dropped = before;
+        if (!Tell([&](StoreFollower& f) { f.Missed(watch.name, watch.id); }))
+          return;
         continue;
       }
       if (!changes->reset && (anew || watch.dropped.has_value())) {

@@ -52,6 +52,8 @@ class Notes final : public StoreFollower {
     ++asked;
     return wanted;
   }
+  void Missed(const std::string&, uint64_t) override { ++missed; }
+  std::atomic<int> missed = 0;
   std::atomic<Wants> wanted = Wants::kNext;
   std::atomic<int> asked = 0;
   void Add(std::string note) {
@@ -128,6 +130,7 @@ TEST(UpstreamStore, WhatAFollowerHasNoRoomForComesOnceItHas) {
       for (int i = 0; i < 10'000 && notes.asked < 2; ++i) {
         absl::SleepFor(absl::Milliseconds(1));
       }
+      EXPECT_EQ(notes.missed, 1);
       notes.wanted = later;
       v1::WatchRoutesResponse bookmark;
       bookmark.set_generation(7);

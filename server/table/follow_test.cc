@@ -581,7 +581,12 @@ TEST(Follow, WhatWaitsForATableIsBounded) {
   EXPECT_GT(told, 2U);
   EXPECT_LT(told, 20U);
   EXPECT_EQ(table.wants(), Wants::kNothing);
+  // There may be nothing that would come.
+  EXPECT_EQ(table.replication_error(), "");
+  EXPECT_EQ(table.out_of_step(), absl::ZeroDuration());
+  table.Follow({.missed = true});
   EXPECT_NE(table.replication_error(), "");
+  EXPECT_GT(table.out_of_step(), absl::ZeroDuration());
   // Not even a server that starts goes on without the rest.
   EXPECT_TRUE(absl::IsDeadlineExceeded(
       table.AwaitFollowed(SteadyAfter(absl::Milliseconds(20)))));
@@ -966,6 +971,41 @@ TEST(Follow, ATableForWhichThereWasNoMemoryIsWantedLater) {
   await([&] { return node.tables.missing() == 0; });
   EXPECT_TRUE(node.tables.Find("red").ok());
   EXPECT_EQ(log.wants("red", 100), Wants::kNext);
+}
+
+// A server that starts does not go on without the rest.
+TEST(Follow, ATableMissesWhatWasKeptFromItWhileItWasMade) {
+  static std::atomic<bool> makes = false;
+  static std::atomic<bool> made = false;
+  SharedLog log;
+  TablesOptions options;
+  options.table.build_fault = [](uint64_t generation) {
+    for (makes = generation == 8; makes && !made;) std::this_thread::yield();
+    return absl::OkStatus();
+  };
+  Node node(log, options);
+  StoredTable table;
+  table.name = "red";
+  table.id = 100;
+  table.generation = 8;
+  log.MakeTable(table);
+  while (!makes) std::this_thread::yield();
+  log.Miss("red", 100);
+  made = true;
+  const SteadyInstant deadline = SteadyAfter(kPatience);
+  while (!node.tables.Find("red").ok() && SteadyNow() < deadline) {
+    absl::SleepFor(absl::Milliseconds(1));
+  }
+  const TableRef red = node.tables.Find("red").value();
+  while (red->replication_error().empty() && SteadyNow() < deadline) {
+    absl::SleepFor(absl::Milliseconds(1));
+  }
+  EXPECT_TRUE(absl::IsDeadlineExceeded(
+      red->AwaitFollowed(SteadyAfter(absl::Milliseconds(20)))));
+  table.generation = 9;
+  log.MakeTable(table);
+  EXPECT_TRUE(red->AwaitFollowed(deadline).ok());
+  EXPECT_EQ(red->replication_error(), "");
 }
 
 // The limit is of the store, not of what one server has heard of.

@@ -122,7 +122,8 @@ struct TableVersion {
 // one at a time, and those of one table in order.
 class StoreFollower {
  public:
-  // What may come of a table. Asked before Appended(), and from time to time.
+  // What may come of a table. Asked before Appended(), and from time to time,
+  // also when there is nothing to come.
   enum class Wants {
     kNext,
     kNothing,  // for now: what is kept from it comes later, or all as a whole
@@ -131,6 +132,9 @@ class StoreFollower {
   virtual Wants wants(const std::string& /*table*/, uint64_t /*id*/) {
     return Wants::kNext;
   }
+  // What would come next was kept from it. The next call of Appended() or
+  // Replaced() makes up for that.
+  virtual void Missed(const std::string& /*table*/, uint64_t /*id*/) {}
 
   // Another server appended these batches to the table with this name and id,
   // which is at `position` then.

@@ -473,6 +473,11 @@ void Table::Follow(RemoteChange change) {
   std::list<RemoteChange> replaced;  // freed without the lock
   const MutexLock lock(mutex_);
   if (!replication_error_.ok()) return;
+  if (change.missed) {
+    if (InStep()) in_step_ = SteadyNow();
+    misses_ = true;
+    return;
+  }
   if (change.whole != nullptr) {
     change.position = change.whole->position;
     // The first may be applied at this moment. A whole table that goes back is
@@ -497,12 +502,10 @@ void Table::Follow(RemoteChange change) {
   }
 }
 
-StoreFollower::Wants Table::wants() {
+StoreFollower::Wants Table::wants() const {
   const MutexLock lock(mutex_);
-  if (remote_bytes_ < kMostRemoteBytes) return StoreFollower::Wants::kNext;
-  if (InStep()) in_step_ = SteadyNow();
-  misses_ = true;
-  return StoreFollower::Wants::kNothing;
+  return remote_bytes_ < kMostRemoteBytes ? StoreFollower::Wants::kNext
+                                          : StoreFollower::Wants::kNothing;
 }
 
 void Table::StopFollowing(const absl::Status& why) {

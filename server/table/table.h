@@ -70,6 +70,7 @@ struct RemoteChange {
   std::unique_ptr<StoredTable> whole;
   absl::Status failed;
   bool deleted = false;
+  bool missed = false;  // StoreFollower::Missed()
 
   // That `batches` hold, approximately.
   size_t bytes() const;
@@ -165,7 +166,7 @@ class Table {
   // REQUIRES: it is not deleted.
   void Follow(RemoteChange change);
   // Whether the next change may come: nothing while kMostRemoteBytes wait.
-  StoreFollower::Wants wants();
+  StoreFollower::Wants wants() const;
   // Stops at what the store has of the table by now, for this reason.
   void StopFollowing(const absl::Status& why);
   // Blocks until what other servers did by now is visible, or cannot be
@@ -389,7 +390,7 @@ class Table {
   std::list<RemoteChange> remote_changes_ ABSL_GUARDED_BY(mutex_);
   size_t remote_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // behind the first of it
   uint64_t remote_generation_ ABSL_GUARDED_BY(mutex_) = 0;  // after all of it
-  // More was there when wants() said that nothing may come.
+  // More was there, and was kept from it.
   bool misses_ ABSL_GUARDED_BY(mutex_) = false;
   bool InStep() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return replication_error_.ok() && behind_.ok() && !misses_;

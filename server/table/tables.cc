@@ -421,6 +421,10 @@ StoreFollower::Wants Tables::wants(const std::string& table, uint64_t id) {
   return known == nullptr ? Wants::kNext : known->wants();
 }
 
+void Tables::Missed(const std::string& table, uint64_t id) {
+  Follow({.table = table, .id = id, .missed = true});
+}
+
 void Tables::Follow(RemoteChange change) {
   const MutexLock lock(follow_mutex_);
   const auto left = left_out_.find(change.id);

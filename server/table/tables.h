@@ -129,6 +129,7 @@ class Tables : private StoreFollower {
 
   Wants wants(const std::string& table, uint64_t id) override
       ABSL_LOCKS_EXCLUDED(follow_mutex_);
+  void Missed(const std::string& table, uint64_t id) override;
   void Appended(const std::string& table, uint64_t id, uint64_t position,
                 std::vector<AcceptedBatch> batches) override;
   void Replaced(StoredTable table) override;

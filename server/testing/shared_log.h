@@ -198,6 +198,12 @@ class SharedLog {
     return views_.front()->follower_->wants(table, id);
   }
 
+  // The first server that follows has no room for what comes next.
+  void Miss(const std::string& table, uint64_t id) {
+    const MutexLock lock(mutex_);
+    views_.front()->follower_->Missed(table, id);
+  }
+
   // How many servers follow.
   size_t followers() const {
     const MutexLock lock(mutex_);

@@ -500,6 +500,8 @@ TEST_F(EtcdAnswers, ChunksThatCannotBeReadForAWhileAreNoDamage) {
 // Keeps the names of the tables that were handed over, or that failed.
 class Followed final : public StoreFollower {
  public:
+  Wants wants(const std::string&, uint64_t) override { return wanted; }
+  std::atomic<Wants> wanted = Wants::kNext;
   void Appended(const std::string&, uint64_t, uint64_t,
                 std::vector<AcceptedBatch>) override {}
   void Replaced(StoredTable table) override { Add(table.name, replaced_); }
@@ -609,6 +611,36 @@ TEST_F(EtcdAnswers, AnAppendIsAnsweredByWhatBecameOfItIfItsTableStops) {
     EXPECT_EQ(ErrorReason(store->Append(name, {Batch(2, {route})}, 1, id)),
               "STORE_CORRUPT");
   }
+  store->Close(DrainingError(), SteadyNow());
+}
+
+// Its answer is lost, and its table is read before the watch tells of it.
+TEST_F(EtcdAnswers, AnAppendIsItsOwnAlsoWhereItsTableIsReadAgain) {
+  const auto store = OpenBetween();
+  ASSERT_TRUE(store->Load().ok());
+  const uint64_t id = store->CreateTable("red", 0).value();
+  Followed followed;
+  const Following following = store->Follow(followed);
+  std::atomic<int> attempts = 0;
+  between_->after_txn = [&](const etcdserverpb::TxnRequest& request,
+                            Status made) {
+    const std::string& key = request.success(0).request_put().key();
+    if (!absl::StrContains(key, "/state/logs/") || ++attempts > 1) return made;
+    followed.wanted = StoreFollower::Wants::kWhole;
+    between_->HoldWatch(false);
+    for (int i = 0; i < 250 && !followed.replaced().contains("red"); ++i) {
+      absl::SleepFor(absl::Milliseconds(2));
+    }
+    return Status(StatusCode::UNAVAILABLE, "lost");
+  };
+  between_->HoldWatch(true);
+  absl::SleepFor(absl::Milliseconds(1200));  // what is wanted is asked then
+  const absl::Status ended =
+      store->Append("red", {Batch(1, {MakeRoute("::/0", 7)})}, 0, id);
+  EXPECT_TRUE(ended.ok()) << ended;
+  // And it is read once nothing is on the way.
+  Await([&] { return followed.replaced().contains("red"); });
+  between_.reset();  // a call of it may yet sleep
   store->Close(DrainingError(), SteadyNow());
 }
 

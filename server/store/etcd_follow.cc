@@ -757,9 +757,12 @@ absl::Status EtcdStore::ReadAgain(uint64_t id) {
   }
   if (IsCorrupt(status)) Fail(known, status);
   if (!status.ok()) return status;
-  if (log.record.next() < known.record.next()) {
-    // An append of this server has brought later entries meanwhile.
-    known.skips = false;
+  // Appends of this server may have brought later entries meanwhile. If one is
+  // on the way, the table may have it, and its thread would take its entry for
+  // another server's.
+  const bool later = log.record.next() < known.record.next();
+  if (later || known.append != 0) {
+    if (later) known.skips = false;
     lock.unlock();
     return CatchUp(id);
   }

@@ -11,6 +11,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <new>
 #include <set>
 #include <string>
 #include <thread>
@@ -504,7 +505,11 @@ class Followed final : public StoreFollower {
   std::atomic<Wants> wanted = Wants::kNext;
   void Appended(const std::string&, uint64_t, uint64_t,
                 std::vector<AcceptedBatch>) override {}
-  void Replaced(StoredTable table) override { Add(table.name, replaced_); }
+  void Replaced(StoredTable table) override {
+    if (no_memory > 0 && no_memory-- > 0) throw std::bad_alloc();
+    Add(table.name, replaced_);
+  }
+  std::atomic<int> no_memory = 0;  // so many times
   void Deleted(const std::string&, uint64_t) override {}
   void Failed(const std::string& table, uint64_t,
               const absl::Status& why) override {
@@ -641,6 +646,18 @@ TEST_F(EtcdAnswers, AnAppendIsItsOwnAlsoWhereItsTableIsReadAgain) {
   // And it is read once nothing is on the way.
   Await([&] { return followed.replaced().contains("red"); });
   between_.reset();  // a call of it may yet sleep
+  store->Close(DrainingError(), SteadyNow());
+}
+
+TEST_F(EtcdAnswers, ATableThatThereIsNoMemoryToReadIsReadAgain) {
+  const auto store = OpenDirectly();
+  ASSERT_TRUE(store->Load().ok());
+  Followed followed;
+  followed.wanted = StoreFollower::Wants::kWhole;
+  followed.no_memory = 2;
+  const Following following = store->Follow(followed);
+  Await([&] { return followed.replaced().contains("default"); });
+  EXPECT_EQ(followed.no_memory, 0);
   store->Close(DrainingError(), SteadyNow());
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <new>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
@@ -716,8 +717,14 @@ void EtcdStore::ReadWanted() {
       }
     }
   }
-  // What fails is tried again: the follower still wants it.
-  for (const uint64_t id : wanted) ReadAgain(id).IgnoreError();
+  // What fails is tried again: the follower still wants it. It may want it
+  // because there was no memory for it.
+  for (const uint64_t id : wanted) {
+    try {
+      ReadAgain(id).IgnoreError();
+    } catch (const std::bad_alloc&) {
+    }
+  }
 }
 
 absl::Status EtcdStore::ReadAgain(uint64_t id) {
@@ -767,12 +774,8 @@ absl::Status EtcdStore::ReadAgain(uint64_t id) {
     return CatchUp(id);
   }
   log.offered = known.offered;
-  log.append = known.append;
-  log.append_generation = known.append_generation;
-  log.append_digest = std::move(known.append_digest);
-  log.done = std::move(known.done);
-  known = std::move(log);
   follower_->Replaced(*std::move(table));
+  known = std::move(log);
   return absl::OkStatus();
 }
 

@@ -491,10 +491,7 @@ func TestAFeedThatAnotherOneReplacedWritesNoMore(t *testing.T) {
 
 // What an old stream left on the way is then refused, and changes nothing after the list.
 func TestEachConnectionTakesTheTableAnew(t *testing.T) {
-	s := startServer(t)
-	s.flags = []string{"--store=" + filepath.Join(s.folder, "store")}
-	s.stop(syscall.SIGKILL)
-	s.run()
+	s := startServer(t, "--store="+filepath.Join(t.TempDir(), "store"))
 	f := newFeed(t, s, 1, "")
 	f.write(0, map[string]string{"10.0.0.0/8": "1"})
 	f.run()
@@ -611,10 +608,7 @@ func TestNothingIsLostWhenEitherSideIsKilledUnderChurn(t *testing.T) {
 	if testing.Short() {
 		rounds = 6
 	}
-	s := startServer(t)
-	s.flags = []string{"--store=" + filepath.Join(s.folder, "store"), "--store_sync=off"}
-	s.stop(syscall.SIGKILL)
-	s.run()
+	s := startServer(t, "--store="+filepath.Join(t.TempDir(), "store"), "--store_sync=off")
 	f := newFeed(t, s, 2, "")
 	random := rand.New(rand.NewPCG(3, 4))
 	const stable = 250

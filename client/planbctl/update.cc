@@ -421,9 +421,8 @@ const RegisteredCommand kLoadCommand({
         "if there were malformed records or lost routes or FILE is truncated; "
         "all other routes are loaded. With --strict the first of them ends "
         "the load with 2; earlier chunks stay applied. If the server fails, "
-        "the "
-        "error says how many routes it has acknowledged; the same load may be "
-        "run again. A FILE that gives no "
+        "the error says how many routes it has acknowledged; the same load may "
+        "be run again. A FILE that gives no "
         "route is refused: with 2 if it is of another kind, which is named, "
         "with 1 if nothing in it could be read, or nothing is in it and "
         "--allow_empty is not given.",

@@ -534,7 +534,9 @@ TEST_P(Conserves, Buffers) {
   std::mt19937 random(1);
   std::array<uint64_t, kVerdicts> dropped = {};
   uint64_t given = 0, received = 0, sent = 0, errors = 0;
-  for (uint64_t round = 1; given < packets; ++round) {
+  // Beside other work, threads wait for a processor, and more is dropped.
+  const auto enough = [&] { return given >= packets && sent > packets / 10; };
+  for (uint64_t round = 1; !enough(); ++round) {
     // At times more than rings hold, and more than a port takes.
     for (size_t i = random() % 300; i > 0; --i) {
       const Frame& frame = frames[random() % frames.size()];
@@ -551,7 +553,7 @@ TEST_P(Conserves, Buffers) {
     if (round % 64 == 0) {
       Apply({{table[0].prefix, static_cast<NextHopId>(1 + round / 64 % 3)}});
     }
-    if (round % 256 != 1 && given < packets) continue;
+    if (round % 256 != 1 && !enough()) continue;
     // The end, with what it has.
     pipeline->Stop(absl::ZeroDuration());
     const Counts counts = pipeline->counts();
@@ -571,9 +573,8 @@ TEST_P(Conserves, Buffers) {
   }
   std::printf("%lu packets given, %lu received, %lu sent, %lu ICMP errors\n",
               given, received, sent, errors);
-  // Queues drop what a thread without a processor leaves there.
-  EXPECT_GT(received, packets / 30);
-  EXPECT_GT(sent, packets / 100);
+  EXPECT_GT(received, packets / 3);
+  EXPECT_GT(sent, packets / 10);
   EXPECT_GT(errors, 0U);
   for (const Verdict why :
        {Verdict::kOtherStation, Verdict::kNotIp, Verdict::kLocal,

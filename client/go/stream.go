@@ -14,7 +14,6 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/connectivity"
 
 	"planb.dev/lookup/client/go/planbv1"
 )
@@ -262,15 +261,13 @@ func (r *retry) wait(ctx context.Context, why error) error {
 	if r.until.IsZero() {
 		r.until = now.Add(r.client.options.patience)
 	}
-	err, pause := fromStatus(why), r.pause
+	err, pause := r.client.failure(ctx, why), r.pause
 	var failure *Error
 	if errors.As(err, &failure) {
 		switch {
 		case failure.RetryAfter > 0:
 			pause = max(pause, failure.RetryAfter)
 		case failure.Code == codes.Unavailable:
-		case failure.Code == codes.Canceled && r.client.connection.GetState() != connectivity.Shutdown:
-			// By the server: neither the context nor the client is at its end.
 		default:
 			return err
 		}

@@ -48,13 +48,58 @@ struct Batch {
   size_t count = 0;
 };
 
+// Tells the parts of a thread's turns apart, if timed, by a look at the clock
+// where one ends and the next begins.
+class Laps {
+ public:
+  explicit Laps(bool timed) : timed_(timed) {}
+
+  void Begin() {
+    if (!timed_) return;
+    turn_ = {};
+    last_ = rte_rdtsc();
+  }
+  // All the time since the last call was of `part`, which had the packets.
+  void Lap(Part part, size_t packets = 0) {
+    if (!timed_) return;
+    const uint64_t now = rte_rdtsc();
+    Counts::OfPart& of = turn_[static_cast<size_t>(part)];
+    of.ticks += now - std::exchange(last_, now);
+    of.packets += packets;
+  }
+  // A turn that moved no packet does not count.
+  void End(size_t moved) {
+    if (!timed_ || moved == 0) return;
+    for (size_t i = 0; i < kParts; ++i) {
+      packets_[i].Add(turn_[i].packets);
+      ticks_[i].Add(turn_[i].ticks);
+    }
+  }
+
+  void AddTo(Counts& counts) const {
+    for (size_t i = 0; i < kParts; ++i) {
+      counts.parts[i].packets += packets_[i].value();
+      counts.parts[i].ticks += ticks_[i].value();
+    }
+  }
+
+ private:
+  const bool timed_;
+  uint64_t last_ = 0;
+  std::array<Counts::OfPart, kParts> turn_ = {};
+  std::array<Counter, kParts> packets_, ticks_;
+};
+
 }  // namespace
 
 // The work of one thread at a time. Poll does what there is and returns how
 // many packets that were; counters are read by any thread.
 class Stage {
  public:
-  explicit Stage(size_t ports) : received_(ports), sent_(ports) {}
+  explicit Stage(const PipelineOptions& options)
+      : received_(options.ports.size()),
+        sent_(options.ports.size()),
+        laps_(options.timed) {}
   virtual ~Stage() = default;
   virtual size_t Poll() = 0;
   virtual void AddTo(Counts& counts) const {
@@ -66,6 +111,7 @@ class Stage {
       counts.dropped[i] += dropped_[i].value();
     }
     counts.icmp_errors += icmp_errors_.value();
+    laps_.AddTo(counts);
   }
 
  protected:
@@ -91,6 +137,7 @@ class Stage {
   std::vector<Counter> received_, sent_;
   std::array<Counter, kVerdicts> dropped_;
   Counter icmp_errors_;
+  Laps laps_;
 };
 
 namespace {
@@ -100,7 +147,7 @@ class RxStage : public Stage {
   RxStage(const PipelineOptions& options, std::vector<size_t> ports,
           std::vector<rte_ring*> to, const std::atomic<bool>& receiving,
           std::atomic<size_t>& quiet)
-      : Stage(options.ports.size()),
+      : Stage(options),
         options_(options),
         mine_(std::move(ports)),
         to_(std::move(to)),
@@ -113,6 +160,7 @@ class RxStage : public Stage {
       if (!std::exchange(said_quiet_, true)) ++quiet_;
       return 0;
     }
+    laps_.Begin();
     size_t total = 0;
     for (const size_t port : mine_) {
       for (uint16_t queue = 0; queue < options_.ports[port].rx_queues;
@@ -120,6 +168,8 @@ class RxStage : public Stage {
         total += Poll(port, queue);
       }
     }
+    laps_.Lap(Part::kReception, total);
+    laps_.End(total);
     return total;
   }
 
@@ -178,9 +228,11 @@ class RxStage : public Stage {
 // A stage that sends: a batch for each port, and its queue there.
 class SendingStage : public Stage {
  protected:
-  SendingStage(const PipelineOptions& options, uint16_t queue)
-      : Stage(options.ports.size()),
+  // Where it does not send, its time is that of `rest`.
+  SendingStage(const PipelineOptions& options, uint16_t queue, Part rest)
+      : Stage(options),
         options_(options),
+        rest_(rest),
         queue_(queue),
         batches_(options.ports.size()) {}
 
@@ -200,15 +252,18 @@ class SendingStage : public Stage {
 
  private:
   void SendBatch(size_t port) {
+    laps_.Lap(rest_);
     Batch& batch = batches_[port];
     const size_t sent = rte_eth_tx_burst(options_.ports[port].device, queue_,
                                          batch.packets.data(),
                                          static_cast<uint16_t>(batch.count));
     sent_[port].Add(sent);
     DropAll(Verdict::kPortFull, &batch.packets[sent], batch.count - sent);
+    laps_.Lap(Part::kSending, batch.count);
     batch.count = 0;
   }
 
+  const Part rest_;
   const uint16_t queue_;
   std::vector<Batch> batches_;
 };
@@ -216,9 +271,10 @@ class SendingStage : public Stage {
 class TxStage : public SendingStage {
  public:
   TxStage(const PipelineOptions& options, std::vector<rte_ring*> from)
-      : SendingStage(options, 0), from_(std::move(from)) {}
+      : SendingStage(options, 0, Part::kSending), from_(std::move(from)) {}
 
   size_t Poll() override {
+    laps_.Begin();
     size_t total = 0;
     for (rte_ring* const ring : from_) {
       rte_mbuf* packets[kMaxBurst];
@@ -229,6 +285,8 @@ class TxStage : public SendingStage {
       total += count;
     }
     SendAll();
+    laps_.Lap(Part::kSending);
+    laps_.End(total);
     return total;
   }
 
@@ -243,7 +301,7 @@ class LpmStage : public SendingStage {
            std::vector<rte_ring*> from, std::vector<rte_ring*> to,
            std::unique_ptr<Lookups> lookups, const Objects& objects,
            const Neighbors& neighbors)
-      : SendingStage(options, queue),
+      : SendingStage(options, queue, Part::kLpm),
         from_(std::move(from)),
         to_(std::move(to)),
         batches_(to_.size()),
@@ -278,23 +336,27 @@ class LpmStage : public SendingStage {
   }
 
   size_t Poll() override {
+    laps_.Begin();
     size_t total = 0;
     if (!free_.empty()) {
       Burst& burst = *free_.back();
       if (const size_t count = Fill(burst); count > 0) {
         total += count;
         free_.pop_back();
-        if (burst.size() > 0) {
+        laps_.Lap(Part::kLpm, count);
+        if (const size_t asked = burst.size(); asked > 0) {
           lookups_->Start(burst);
+          laps_.Lap(Part::kLookup, asked);
         } else {
           free_.push_back(&burst);  // all of them had expired
         }
       }
     }
-    while (Burst* const burst = lookups_->Finished()) {
+    while (Burst* const burst = Finished()) {
       total += burst->size();
       Forward(*burst);
       free_.push_back(burst);
+      laps_.Lap(Part::kLpm);
     }
     if (!held_.empty()) CheckHeld();
     if (to_.empty()) {
@@ -302,6 +364,8 @@ class LpmStage : public SendingStage {
     } else {
       for (size_t i = 0; i < to_.size(); ++i) Pass(batches_[i], to_[i]);
     }
+    laps_.Lap(Part::kLpm);
+    laps_.End(total);
     return total;
   }
 
@@ -361,6 +425,12 @@ class LpmStage : public SendingStage {
       burst.flow_hashes[burst.size() - 1] = packets[i]->hash.rss;
       burst.packets[burst.size() - 1] = packets[i];
     }
+  }
+
+  Burst* Finished() {
+    Burst* const burst = lookups_->Finished();
+    laps_.Lap(Part::kLookup);
+    return burst;
   }
 
   static Family FamilyOf(const rte_mbuf* packet) {

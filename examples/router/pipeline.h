@@ -34,6 +34,15 @@ struct rte_ring;
 
 namespace planb::router {
 
+// What threads spend their time on.
+enum class Part : uint8_t {
+  kReception,  // polls ports, checks packets, gives them to LPM cores
+  kLookup,     // asks the table
+  kLpm,        // all else of LPM
+  kSending,    // gives packets to ports; all of a TX thread
+};
+inline constexpr size_t kParts = 4;
+
 struct PipelineOptions {
   // Started, with a TX queue for each core that sends.
   std::vector<Port> ports;
@@ -56,6 +65,9 @@ struct PipelineOptions {
   // A thread that found nothing to do in many turns sleeps so long. Zero: it
   // polls on, as the paper's.
   absl::Duration idle_sleep = absl::ZeroDuration();
+  // Counts what each part costs, for which the clock is read some ten times a
+  // turn.
+  bool timed = false;
 
   // The TX queues that each port needs, and the buffers that ports, rings and
   // `capacity` bursts of each LPM core can hold.
@@ -74,6 +86,12 @@ struct Counts {
   // Packets dropped for each reason, those that ICMP told of included.
   std::array<uint64_t, kVerdicts> dropped = {};
   uint64_t icmp_errors = 0;
+  // If timed: the packets that each part had, and its ticks of the time stamp
+  // counter in the turns of a thread that had any. No tick is of two parts.
+  struct OfPart {
+    uint64_t packets = 0, ticks = 0;
+  };
+  std::array<OfPart, kParts> parts = {};
   std::map<NextHopId, uint64_t> next_hops;  // forwarded to each
 
   uint64_t received() const;

@@ -286,6 +286,98 @@ TEST_P(EachForm, FlowsStayInOrderWhileRoutesChange) {
   EXPECT_EQ(counts.next_hops.at(3) + counts.next_hops.at(6), kPackets);
 }
 
+// As if there were something to do for that long, which it counts.
+struct Spin {
+  void operator()() {
+    constexpr uint64_t kTicks = 20'000;
+    const uint64_t begin = rte_rdtsc();
+    while (rte_rdtsc() - begin < kTicks) rte_pause();
+    ticks += kTicks;
+  }
+  uint64_t ticks = 0;
+};
+
+// What LPM asks in each burst.
+struct SlowObjects : Objects {
+  std::optional<NextHop> Find(NextHopId id) const override {
+    return ObjectOf(id);
+  }
+  uint64_t version() const override {
+    spin();
+    return 0;
+  }
+  mutable Spin spin;
+};
+
+TEST_P(EachForm, TimedPartsHaveEachPacketAndNoTimeTwice) {
+  PipelineOptions options = Options();
+  options.icmp_burst = 0;
+  options.timed = true;
+  Open(options);
+  options.ports = ports->ports;
+  Know(1);
+  SlowObjects lpm;
+  Spin reception, lookup, sending;
+  rte_eth_add_rx_callback(
+      ports->ports[0].device, 0,
+      [](uint16_t, uint16_t, rte_mbuf**, uint16_t count, uint16_t, void* spin) {
+        if (count > 0) (*static_cast<Spin*>(spin))();
+        return count;
+      },
+      &reception);
+  for (uint16_t queue = 0; queue < options.tx_queues(); ++queue) {
+    rte_eth_add_tx_callback(
+        ports->ports[1].device, queue,
+        [](uint16_t, uint16_t, rte_mbuf**, uint16_t count, void* spin) {
+          (*static_cast<Spin*>(spin))();
+          return count;
+        },
+        &sending);
+  }
+  const MakeLookups slow = Direct([&lookup](Burst& burst) {
+    lookup();
+    burst.next_hops.fill(1);
+    return true;
+  });
+  pipeline = Pipeline::Create(options, slow, lpm, neighbors).value();
+  // Bursts of which each packet is sent, as soon as it is, come first.
+  for (uint16_t i = 0; i < 115; ++i) {
+    const Frame frame =
+        MakeFrame({.hops = static_cast<uint8_t>(i < 100 ? 64 : 1), .port = i});
+    ASSERT_TRUE(ports->Give(0, i < 110 ? frame : Frame(14)));
+  }
+  const uint64_t begin = rte_rdtsc();
+  PollAll();
+  const uint64_t took = rte_rdtsc() - begin;
+  const Counts counts = pipeline->counts();
+  EXPECT_EQ(counts.received(), 115U);
+  EXPECT_EQ(counts.sent(), 100U);
+  const std::array<uint64_t, kParts> packets = {115, 100, 110, 100};
+  const std::array<uint64_t, kParts> spun = {reception.ticks, lookup.ticks,
+                                             lpm.spin.ticks, sending.ticks};
+  uint64_t sum = 0;
+  for (size_t i = 0; i < kParts; ++i) {
+    EXPECT_EQ(counts.parts[i].packets, packets[i]) << i;
+    EXPECT_GT(spun[i], 0U) << i;
+    EXPECT_GE(counts.parts[i].ticks, spun[i]) << i;
+    sum += counts.parts[i].ticks;
+  }
+  EXPECT_LE(sum, took);
+  PollAll();  // finds nothing
+  uint64_t later = 0;
+  for (const auto& part : pipeline->counts().parts) later += part.ticks;
+  EXPECT_EQ(later, sum);
+
+  options.timed = false;
+  pipeline = Pipeline::Create(options, slow, lpm, neighbors).value();
+  ASSERT_TRUE(ports->Give(0, MakeFrame({})));
+  PollAll();
+  EXPECT_EQ(pipeline->counts().sent(), 1U);
+  for (const Counts::OfPart& part : pipeline->counts().parts) {
+    EXPECT_EQ(part.packets + part.ticks, 0U);
+  }
+}
+
 TEST_F(PipelineTest, CountsEveryDropByItsReason) {
   PipelineOptions options;
   options.icmp_burst = 0;

@@ -5,13 +5,15 @@
 // ring; what it receives gets the next destination of a trace and a full hop
 // limit, which stands for a NIC that wrote both into the cache. Before, the MAC
 // address says which next hop the packet went to, which is compared with what
-// lpm/synthetic/reference_table.h has for its destination.
+// lpm/synthetic/reference_table.h has for its destination. Or they go around by
+// a wire, a veth pair, and get all that at its far end, by the same thread.
 
 #include <rte_eth_ring.h>
 #include <rte_ethdev.h>
 #include <rte_ring.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <bit>
 #include <cstdio>
@@ -71,6 +73,11 @@ ABSL_FLAG(uint32_t, changes, 0, "changes of routes a second, in hundreds");
 ABSL_FLAG(
     bool, restart, false,
     "a third into a turn the server is killed, and started a second later");
+ABSL_FLAG(std::vector<std::string>, wire, {},
+          "two interfaces, the router's and the far one: packets go between "
+          "them by net_af_packet instead of in a ring");
+ABSL_FLAG(bool, stages, false,
+          "each turn again, in which the cycles of each stage are counted");
 ABSL_FLAG(bool, latency, false,
           "then all again at half the rate of the slowest: its time in the "
           "router, from when a packet should have come");
@@ -147,6 +154,8 @@ absl::StatusOr<Opened> Follow(
 
 struct Turn {
   double mpps = 0, changes = 0, p50 = 0, p99 = 0;
+  // Of a packet: those of each Part, and of what stands for its network.
+  std::array<double, kParts + 1> cycles = {};
   uint64_t lost = 0, wrong = 0;
 };
 using Turns = std::map<std::string, std::vector<Turn>>;
@@ -176,8 +185,13 @@ class Measurement {
       if (!loaded.ok()) return loaded.status();
       loaded_ = *loaded;
     }
-    status = StartEnvironment(
-        {.megabytes = has("dpdk") ? 6144 : 512, .widest_vectors = true});
+    EnvironmentOptions environment = {.megabytes = has("dpdk") ? 6144 : 512,
+                                      .widest_vectors = true};
+    for (const std::string& interface : absl::GetFlag(FLAGS_wire)) {
+      environment.devices.push_back(absl::StrCat(
+          "net_af_packet", environment.devices.size(), ",iface=", interface));
+    }
+    status = StartEnvironment(environment);
     if (status.ok()) status = MakePort();
     for (const std::string& name : names) {
       if (!status.ok()) return status;
@@ -185,21 +199,22 @@ class Measurement {
       status = open.status();
       if (open.ok()) fibs_.emplace_back(name, *std::move(open));
     }
-    Turns turns, paced;
-    if (status.ok()) status = TakeTurns(0, turns);
+    Turns turns, paced, timed;
+    if (status.ok()) status = TakeTurns(0, turns, timed);
     if (status.ok() && absl::GetFlag(FLAGS_latency)) {
       double slowest = std::numeric_limits<double>::infinity();
       for (const auto& [name, all] : turns) {
         slowest = std::min(slowest, MedianOf(all, &Turn::mpps));
       }
-      status = TakeTurns(2e3 * TicksPerNanosecond() / slowest, paced);
+      status = TakeTurns(2e3 * TicksPerNanosecond() / slowest, paced, timed);
     }
     if (!status.ok()) return status;
     std::printf(
         "table,routes,trace,burst,rx,lpm,changes,restart,fib,mpps,least,most,"
-        "ns,lost,wrong,paced_mpps,p50_us,p99_us\n");
+        "ns,lost,wrong,paced_mpps,p50_us,p99_us,wire,reception,lookup,lpm,"
+        "sending,network,timed_mpps\n");
     for (const std::string& name : names) {
-      Print(name, turns[name], paced[name]);
+      Print(name, turns[name], paced[name], timed[name]);
     }
     return status;
   }
@@ -209,17 +224,23 @@ class Measurement {
     const auto pool = MakePool(8191);
     if (!pool.ok()) return pool.status();
     pool_ = *pool;
-    // Each core that looks up sends.
-    ring_ = rte_ring_create("around", 4096, SOCKET_ID_ANY,
-                            RING_F_MP_HTS_ENQ | RING_F_SC_DEQ);
-    std::vector<rte_ring*> tx(options_.lpm.size(), ring_);
-    const int device = rte_eth_from_rings("around", &ring_, 1, tx.data(),
-                                          static_cast<unsigned>(tx.size()), 0);
-    if (device < 0) return absl::InternalError("no port of a ring");
-    Port port = {.interface = "around",
-                 .device = static_cast<uint16_t>(device)};
-    absl::Status status = StartDevice(port.device, 1, options_.tx_queues(),
-                                      pool_, port.mac, port.mtu);
+    Port port = {.interface = "around"};
+    absl::Status status;
+    if (absl::GetFlag(FLAGS_wire).empty()) {
+      // Each core that looks up sends.
+      ring_ = rte_ring_create("around", 4096, SOCKET_ID_ANY,
+                              RING_F_MP_HTS_ENQ | RING_F_SC_DEQ);
+      std::vector<rte_ring*> tx(options_.lpm.size(), ring_);
+      const int device = rte_eth_from_rings(
+          "around", &ring_, 1, tx.data(), static_cast<unsigned>(tx.size()), 0);
+      if (device < 0) return absl::InternalError("no port of a ring");
+      port.device = static_cast<uint16_t>(device);
+    } else {
+      traffic_.far = 1;  // the second of the environment's
+      status = StartDevice(*traffic_.far, 1, 1, pool_, port.mac, port.mtu);
+    }
+    status.Update(StartDevice(port.device, 1, options_.tx_queues(), pool_,
+                              port.mac, port.mtu));
     port.mac = kStation;
     options_.ports = {port};
     rte_eth_add_rx_callback(port.device, 0, Traffic::Take, &traffic_);
@@ -270,14 +291,19 @@ class Measurement {
     return always(LocalLookups(*rivals_.back()));
   }
 
-  // With an interval: for the latency.
-  absl::Status TakeTurns(double interval, Turns& turns) {
+  // With an interval: for the latency. Else, with --stages, each also timed.
+  absl::Status TakeTurns(double interval, Turns& turns, Turns& timed) {
     for (uint32_t i = 0; i < absl::GetFlag(FLAGS_repeats); ++i) {
       for (const auto& [name, open] : fibs_) {
-        Turn turn;
-        absl::Status status = TakeTurn(name, open, interval, turn);
-        if (!status.ok()) return status;
-        turns[name].push_back(turn);
+        for (Turns* const into : {&turns, &timed}) {
+          options_.timed = traffic_.timed = into == &timed;
+          if (options_.timed && (interval > 0 || !absl::GetFlag(FLAGS_stages)))
+            continue;
+          Turn turn;
+          absl::Status status = TakeTurn(name, open, interval, turn);
+          if (!status.ok()) return status;
+          (*into)[name].push_back(turn);
+        }
       }
     }
     return absl::OkStatus();
@@ -286,6 +312,7 @@ class Measurement {
   absl::Status TakeTurn(const std::string& name, const Open& open,
                         double interval, Turn& turn) {
     const absl::Duration time = absl::GetFlag(FLAGS_time);
+    const double cycles = CyclesPerTick();
     const auto opened = open();
     if (!opened.ok()) return opened.status();
     absl::Status status = traffic_.Begin(
@@ -322,21 +349,43 @@ class Measurement {
     stop = true;
     writer.join();
     status.Update(changed);
+    traffic_.ending = true;
+    for (int i = 0; traffic_.around > 0 && i < 2000; ++i) {
+      absl::SleepFor(absl::Milliseconds(1));
+    }
     (*pipeline)->Stop(absl::Seconds(1));
     traffic_.End(ring_);
     const Counts counts = (*pipeline)->counts();
-    turn.lost = counts.received() - counts.sent();
+    turn.lost = traffic_.given - traffic_.checked;
     if (turn.lost > 0) {
-      std::fprintf(stderr, "%s:\n%s", name.c_str(), counts.Text().c_str());
+      std::fprintf(stderr, "%s: given %lu, came back %lu\n%s", name.c_str(),
+                   traffic_.given, traffic_.checked, counts.Text().c_str());
     }
-    if (traffic_.checked != counts.sent()) {
+    if (ring_ != nullptr && traffic_.checked != counts.sent()) {
       status.Update(absl::InternalError("packets went by unchecked"));
     }
     turn.wrong = traffic_.wrong;
+    if (options_.timed) turn.cycles = CyclesOf(counts, cycles);
     const Percentiles took = PercentilesOf(std::move(traffic_.microseconds));
     turn.p50 = took.median;
     turn.p99 = took.p99;
     return status;
+  }
+
+  // Of a packet, with so many cycles in a tick.
+  std::array<double, kParts + 1> CyclesOf(const Counts& counts,
+                                          double cycles) const {
+    std::array<double, kParts + 1> all = {};
+    const auto of = [&](uint64_t ticks, uint64_t packets) {
+      return cycles * static_cast<double>(ticks) / static_cast<double>(packets);
+    };
+    for (size_t i = 0; i < kParts; ++i) {
+      all[i] = of(counts.parts[i].ticks, counts.parts[i].packets);
+    }
+    // Which reception called.
+    all[kParts] = of(traffic_.ticks, counts.received());
+    all[static_cast<size_t>(Part::kReception)] -= all[kParts];
+    return all;
   }
 
   // A hundred batches a second.
@@ -362,19 +411,21 @@ class Measurement {
   }
 
   void Print(const std::string& name, std::vector<Turn> turns,
-             const std::vector<Turn>& paced) const {
+             const std::vector<Turn>& paced,
+             const std::vector<Turn>& timed) const {
     const double median = MedianOf(turns, &Turn::mpps);
     const auto [least, most] = std::minmax_element(
         turns.begin(), turns.end(),
         [](const Turn& a, const Turn& b) { return a.mpps < b.mpps; });
     std::printf(
-        "%s,%zu,%s,%zu,%s,%s,%.0f,%d,%s,%.2f,%.2f,%.2f,%.1f,",
+        "%s,%zu,%s,%zu,%s,%s,%.0f,%d,%s,%.3f,%.3f,%.3f,%.1f,",
         table_.name.c_str(), table_.routes.size(),
         absl::GetFlag(FLAGS_trace).c_str(), options_.burst,
         absl::GetFlag(FLAGS_rx).c_str(), absl::GetFlag(FLAGS_lpm).c_str(),
         MedianOf(turns, &Turn::changes), absl::GetFlag(FLAGS_restart) ? 1 : 0,
         name.c_str(), median, least->mpps, most->mpps, 1e3 / median);
     turns.insert(turns.end(), paced.begin(), paced.end());
+    turns.insert(turns.end(), timed.begin(), timed.end());
     uint64_t lost = 0, wrong = 0;
     for (const Turn& turn : turns) {
       lost += turn.lost;
@@ -382,11 +433,22 @@ class Measurement {
     }
     std::printf("%lu,%lu,", lost, wrong);
     if (paced.empty()) {
-      std::printf(",,\n");
+      std::printf(",,");
+    } else {
+      std::printf("%.3f,%.1f,%.1f", MedianOf(paced, &Turn::mpps),
+                  MedianOf(paced, &Turn::p50), MedianOf(paced, &Turn::p99));
+    }
+    std::printf(",%d,", ring_ == nullptr ? 1 : 0);
+    if (timed.empty()) {
+      std::printf(",,,,,\n");
       return;
     }
-    std::printf("%.2f,%.1f,%.1f\n", MedianOf(paced, &Turn::mpps),
-                MedianOf(paced, &Turn::p50), MedianOf(paced, &Turn::p99));
+    for (size_t part = 0; part <= kParts; ++part) {
+      std::vector<double> all;
+      for (const Turn& turn : timed) all.push_back(turn.cycles[part]);
+      std::printf("%.1f,", Median(all));
+    }
+    std::printf("%.3f\n", MedianOf(timed, &Turn::mpps));
   }
 
   const Table& table_;
@@ -422,6 +484,12 @@ absl::Status Measure() {
   if (absl::GetFlag(FLAGS_changes) > 0 &&
       (absl::GetFlag(FLAGS_restart) || absl::GetFlag(FLAGS_latency))) {
     return absl::InvalidArgumentError("--changes without others");
+  }
+  const size_t ends = absl::GetFlag(FLAGS_wire).size();
+  if (ends != 0 && (ends != 2 || lpm->size() != 1 || packets > 500)) {
+    return absl::InvalidArgumentError(
+        "--wire: two interfaces, for one core of --lpm and up to 500 packets, "
+        "which their sockets have room for");
   }
   const auto table = MakeTable(absl::GetFlag(FLAGS_table));
   if (!table.ok()) return table.status();

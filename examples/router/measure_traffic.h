@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What measure.cc sends, and what it expects of it: packets that go around in a
-// port, each to the next destination of a trace, whose answers are known also
-// while routes change.
+// What measure.cc sends, and what it expects of it: packets that go around,
+// each to the next destination of a trace, whose answers are known also while
+// routes change.
 
 #ifndef PLANB_EXAMPLES_ROUTER_MEASURE_TRAFFIC_H_
 #define PLANB_EXAMPLES_ROUTER_MEASURE_TRAFFIC_H_
 
 #include <endian.h>
+#include <rte_ethdev.h>
 #include <rte_mbuf.h>
 #include <rte_prefetch.h>
 #include <rte_ring.h>
@@ -25,6 +26,7 @@
 #include "benchmarks/engine/inputs.h"
 #include "benchmarks/engine/machine.h"
 #include "client/table_client.h"
+#include "examples/router/fib.h"
 #include "examples/router/next_hops.h"
 #include "examples/router/testing/frames.h"
 #include "lpm/synthetic/reference_table.h"
@@ -138,8 +140,9 @@ class Answers {
   std::vector<Of> of_;
 };
 
-// What the port receives: checks each packet that comes back, and gives it the
-// next destination. For the thread that receives, and others while none does.
+// Checks each packet that comes back, and gives it the next destination: those
+// that a port of a ring received, or, on a wire, those at its far end. For the
+// thread that receives, and others while none does.
 class Traffic {
  public:
   Traffic(const Trace& trace, const Answers& answers)
@@ -153,7 +156,8 @@ class Traffic {
     interval_ = interval;
     visible_ = std::move(visible);
     due_ = static_cast<double>(Ticks());
-    checked = wrong = 0;
+    given = checked = wrong = ticks = 0;
+    ending = false;
     microseconds.clear();
     // No next header: what is behind the IP header is this program's.
     const Frame frame = MakeFrame({.protocol = 59, .bytes = 6});  // 64 with CRC
@@ -166,9 +170,10 @@ class Traffic {
     }
     return absl::OkStatus();
   }
-  // After a turn, with what it sent.
+  // After a turn, with what it sent, or null on a wire.
   void End(rte_ring* sent) {
-    for (void* packet = nullptr; rte_ring_dequeue(sent, &packet) == 0;) {
+    for (void* packet = nullptr;
+         sent != nullptr && rte_ring_dequeue(sent, &packet) == 0;) {
       Check(static_cast<rte_mbuf*>(packet));
       rte_pktmbuf_free(static_cast<rte_mbuf*>(packet));
     }
@@ -176,12 +181,26 @@ class Traffic {
     waiting_.clear();
   }
 
+  // To be called with what the port received, also if that is nothing.
   static uint16_t Take(uint16_t, uint16_t, rte_mbuf** packets, uint16_t count,
                        uint16_t room, void* user) {
-    return static_cast<Traffic*>(user)->Take(packets, count, room);
+    auto* const traffic = static_cast<Traffic*>(user);
+    const uint64_t begin = traffic->timed ? Ticks() : 0;
+    if (traffic->far.has_value()) {
+      traffic->TakeFar(*traffic->far, room);
+    } else {
+      count = traffic->Take(packets, count, room);
+    }
+    if (traffic->timed && count > 0) traffic->ticks += Ticks() - begin;
+    return count;
   }
 
-  uint64_t checked = 0, wrong = 0;
+  std::optional<uint16_t> far;  // on a wire: the device at its far end
+  bool timed = false;
+  uint64_t ticks = 0;  // if timed: that this took with packets for the router
+  uint64_t given = 0, checked = 0, wrong = 0;
+  std::atomic<uint64_t> around = 0;  // given and not yet checked
+  std::atomic<bool> ending = false;  // gives none
   std::vector<double> microseconds;  // that one of 16 packets took
   std::atomic<bool> sampling = false;
 
@@ -189,6 +208,15 @@ class Traffic {
   // The flow label of a packet is its place in the trace; behind the header is
   // when it came: the time, or how many batches were visible.
   static constexpr size_t kLabel = kEthernetBytes, kCame = kEthernetBytes + 40;
+
+  void TakeFar(uint16_t device, uint16_t room) {
+    rte_mbuf* packets[kMaxBurst];
+    uint16_t count = rte_eth_rx_burst(device, 0, packets, room);
+    count = Take(packets, count, room);
+    const uint16_t sent = rte_eth_tx_burst(device, 0, packets, count);
+    given -= count - sent;
+    waiting_.insert(waiting_.end(), packets + sent, packets + count);
+  }
 
   uint16_t Take(rte_mbuf** packets, uint16_t count, uint16_t room) {
     // As a NIC leaves packets in the cache.
@@ -199,17 +227,20 @@ class Traffic {
     const bool paced = interval_ > 0;
     const auto now = static_cast<double>(Ticks());
     const uint64_t came = paced ? 0 : visible_();
-    if (paced) {
+    if (paced || ending) {
       waiting_.insert(waiting_.end(), packets, packets + count);
       count = 0;
     }
     for (uint16_t i = 0; i < count; ++i) Renew(packets[i], came);
-    for (; count < room && !waiting_.empty() && (!paced || due_ <= now);
+    for (; !ending && count < room && !waiting_.empty() &&
+           (!paced || due_ <= now);
          due_ += interval_) {
       packets[count] = waiting_.front();
       waiting_.pop_front();
       Renew(packets[count++], paced ? static_cast<uint64_t>(due_) : came);
     }
+    given += count;
+    around.store(given - checked, std::memory_order_relaxed);
     return count;
   }
 

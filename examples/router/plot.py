@@ -21,7 +21,7 @@ def main():
     groups = {}
     with open(sys.argv[1], encoding="utf-8") as file:
         for row in csv.DictReader(file):
-            if row["burst"] == "32" and row["fib"] in COLOURS:
+            if row["burst"] == "32" and row["fib"] in COLOURS and not row["sending"]:
                 name = f"{row['table']}, {row['trace']}"
                 if row["rx"] != row["lpm"]:
                     name += ", two cores"

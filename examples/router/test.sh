@@ -10,14 +10,20 @@ if [[ ! -e /usr/include/dpdk/rte_ethdev.h ]]; then
   exit 77
 fi
 bazel build --noshow_progress //examples/router //examples/router:measure
-if bazel-bin/examples/router/measure --repeats=0 2>/dev/null; then
-  echo "a measurement of no turn is no error"
-  exit 1
-fi
-# Columns 14 and 15: packets that were lost, and that went elsewhere.
-(cd bazel-bin && examples/router/measure --table=20000 --fibs=local,rpc \
-  --changes=10000 --repeats=1 --time=500ms) |
-  awk -F, 'NR > 1 && $14 + $15 > 0 {bad = 1} END {exit bad || NR != 3}'
+for flag in --repeats=0 --wire=near --wire=near,far; do  # of too many packets
+  if bazel-bin/examples/router/measure "$flag" 2>/dev/null; then
+    echo "$flag is no error"
+    exit 1
+  fi
+done
+flags=(--table=20000 --fibs=local,rpc --repeats=1 --time=500ms --stages)
+# Packets that were lost, and that went elsewhere, and the cycles of five stages.
+check() {
+  awk -F, 'NR > 1 && ($14 + $15 > 0 || $20 <= 0 || $21 <= 0 || $22 <= 0 || $23 <= 0 ||
+    $24 <= 0) {bad = 1} END {exit bad || NR != 3}'
+}
+(cd bazel-bin && examples/router/measure "${flags[@]}" --changes=10000) | check
+[[ $EUID != 0 ]] || PLANB_BUILT=1 examples/router/measure.sh veth -- "${flags[@]}" | check
 bazel test --noshow_progress //examples/router:{pipeline,pcap,rival_routes}_test \
   //benchmarks/rivals:dpdk_fib_test
 bazel test --noshow_progress --config=asan //examples/router:pcap_test

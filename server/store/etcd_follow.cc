@@ -311,6 +311,7 @@ Following EtcdStore::Follow(StoreFollower& follower) {
     reporting_ = true;
   }
   threads_.emplace_back([this] { WatchLoop(); });
+  threads_.emplace_back([this] { ReadLoop(); });
   threads_.emplace_back([this] { ReportLoop(); });
   return Following([this] {
     const MutexLock lock(mutex_);
@@ -342,8 +343,9 @@ absl::Status EtcdStore::Deliver(uint64_t id, uint64_t number, int64_t revision,
     Log& log = found->second;
     if (number < log.record.next()) return absl::OkStatus();
     if (number > log.record.next()) {
-      return log.skips ? absl::OkStatus()
-                       : absl::OutOfRangeError("entries are missing");
+      if (!log.skips()) return absl::OutOfRangeError("entries are missing");
+      log.skipped_to = std::max(log.skipped_to, number + 1);
+      return absl::OkStatus();
     }
     if (!parsed) {
       Fail(log, EntryKey(id, number), "is not an entry");
@@ -353,7 +355,7 @@ absl::Status EtcdStore::Deliver(uint64_t id, uint64_t number, int64_t revision,
           entry.append() == log.append;
     if (!own && follower_ != nullptr &&
         follower_->wants(log.name, id) != StoreFollower::Wants::kNext) {
-      log.skips = true;
+      log.skipped_to = std::max(log.skipped_to, number + 1);
       follower_->Missed(log.name, id);
       return absl::OkStatus();
     }
@@ -414,6 +416,7 @@ absl::Status EtcdStore::Deliver(uint64_t id, uint64_t number, int64_t revision,
     done(absl::OkStatus());
   } else if (follower_ != nullptr) {
     follower_->Appended(log.name, id, number, std::move(batches));
+    if (log.skips()) follower_->Missed(log.name, id);  // there is more
   }
   return absl::OkStatus();
 }
@@ -555,7 +558,6 @@ void EtcdStore::WatchLoop() {
   bool missed = resumed_;  // events, so that all must be read again
   bool logged = false;
   absl::Duration pause = kWatchPause;
-  SteadyInstant asked = SteadyNow();
   for (;;) {
     int64_t from = 0;
     {
@@ -603,10 +605,6 @@ void EtcdStore::WatchLoop() {
           if (response.canceled()) {
             return absl::UnavailableError(response.cancel_reason());
           }
-          if (ElapsedSince(asked) > kAskPause) {
-            asked = SteadyNow();
-            ReadWanted();
-          }
           int64_t last = 0;
           absl::Status status;
           for (const auto& event : response.events()) {
@@ -650,7 +648,7 @@ void EtcdStore::CheckHistory() {
     revision = revision_;
     for (const auto& [id, log] : logs_) {
       // One that skips entries is behind by as much as it likes.
-      if (log.failed.ok() && !log.skips) followed[id] = log.record;
+      if (log.failed.ok() && !log.skips()) followed[id] = log.record;
     }
   }
   const auto read = client_->ReadPrefix(
@@ -704,38 +702,68 @@ absl::Status EtcdStore::CheckLeadsOn(const Log& known, uint64_t before,
   return wrong("does not show that it leads on");
 }
 
-void EtcdStore::ReadWanted() {
-  std::vector<uint64_t> wanted;
-  {
-    const MutexLock lock(mutex_);
-    for (const auto& [id, log] : logs_) {
-      if (!log.failed.ok() || follower_ == nullptr) continue;
-      const auto wants = follower_->wants(log.name, id);
-      if (wants == StoreFollower::Wants::kWhole ||
-          (log.skips && wants == StoreFollower::Wants::kNext)) {
-        wanted.push_back(id);
+void EtcdStore::ReadLoop() {
+  for (;;) {
+    Pause(kAskPause);
+    std::vector<uint64_t> wanted;
+    {
+      const MutexLock lock(mutex_);
+      if (ending_) return;
+      // What was not compared with the store yet is not read one by one.
+      if (!Silence().ok()) continue;
+      for (const auto& [id, log] : logs_) {
+        if (Wanted(log) != StoreFollower::Wants::kNothing) wanted.push_back(id);
+      }
+    }
+    // What fails is tried again: the follower still wants it. It may want it
+    // because there was no memory for it.
+    for (const uint64_t id : wanted) {
+      try {
+        ReadWanted(id);
+      } catch (const std::bad_alloc&) {
       }
     }
   }
-  // What fails is tried again: the follower still wants it. It may want it
-  // because there was no memory for it.
-  for (const uint64_t id : wanted) {
-    try {
-      ReadAgain(id).IgnoreError();
-    } catch (const std::bad_alloc&) {
+}
+
+StoreFollower::Wants EtcdStore::Wanted(const Log& log) const {
+  using Wants = StoreFollower::Wants;
+  if (!log.failed.ok() || follower_ == nullptr) return Wants::kNothing;
+  const Wants wants = follower_->wants(log.name, log.id);
+  return wants == Wants::kNext && !log.skips() ? Wants::kNothing : wants;
+}
+
+void EtcdStore::ReadWanted(uint64_t id) {
+  for (uint64_t last = 0;;) {
+    {
+      const MutexLock lock(mutex_);
+      const auto log = logs_.find(id);
+      if (log == logs_.end()) return;
+      const StoreFollower::Wants wants = Wanted(log->second);
+      if (wants == StoreFollower::Wants::kNothing) return;
+      const uint64_t next = log->second.record.next();
+      // The same again: a snapshot has replaced it.
+      if (wants == StoreFollower::Wants::kWhole ||
+          std::exchange(last, next) == next) {
+        break;
+      }
     }
+    CatchUp(id).IgnoreError();
   }
+  ReadAgain(id).IgnoreError();
 }
 
 absl::Status EtcdStore::ReadAgain(uint64_t id) {
   Log log = {.id = id};
   uint64_t before = 0;
+  uint64_t resyncs = 0;
   {
     const MutexLock lock(mutex_);
     const auto known = logs_.find(id);
     if (known == logs_.end()) return absl::OkStatus();
     log.name = known->second.name;
     before = known->second.record.next();
+    resyncs = resyncs_;
   }
   etcdserverpb::RangeRequest request;
   request.set_key(TableKey(log.name));
@@ -757,6 +785,10 @@ absl::Status EtcdStore::ReadAgain(uint64_t id) {
       follower_ == nullptr) {
     return absl::OkStatus();
   }
+  // What was read may be of another history, which the watch's thread compares.
+  if (resyncs_ != resyncs || diverged_ || client_->histories() != history_) {
+    return absl::AbortedError("all tables are read again");
+  }
   Log& known = found->second;
   if (status.ok()) {
     status = CheckLeadsOn(known, before, log, *table, /*other=*/false);
@@ -767,15 +799,16 @@ absl::Status EtcdStore::ReadAgain(uint64_t id) {
   // Appends of this server may have brought later entries meanwhile. If one is
   // on the way, the table may have it, and its thread would take its entry for
   // another server's.
-  const bool later = log.record.next() < known.record.next();
-  if (later || known.append != 0) {
-    if (later) known.skips = false;
+  if (log.record.next() < known.record.next() || known.append != 0) {
     lock.unlock();
     return CatchUp(id);
   }
   log.offered = known.offered;
+  log.skipped_to = known.skipped_to;
   follower_->Replaced(*std::move(table));
   known = std::move(log);
+  // The watch has told of later entries meanwhile.
+  if (known.skips()) follower_->Missed(known.name, id);
   return absl::OkStatus();
 }
 
@@ -874,6 +907,7 @@ absl::Status EtcdStore::Resync() {
   floor_revision_ = other ? loaded->floor_revision
                           : std::max(floor_revision_, loaded->floor_revision);
   revision_ = loaded->revision;
+  ++resyncs_;
   last_contact_ = SteadyNow().time_since_epoch().count();
   for (const Done& done : undecided) {
     done(Error(absl::StatusCode::kDeadlineExceeded, "STORE_UNDECIDED",

@@ -50,8 +50,8 @@ struct EtcdStoreOptions {
   std::string version;
 };
 
-// Owns its threads: some that append, one that watches, one that writes
-// snapshots, one that reports. Thread-safe.
+// Owns its threads: some that append, one that watches, one that reads tables
+// again, one that writes snapshots, one that reports. Thread-safe.
 //
 // An append is one transaction: it compares the revision of the table's record
 // and puts record and entry. A server that loses the race is told what it
@@ -129,8 +129,11 @@ class EtcdStore final : public Store, public ReplicatedLog, public TableFeed {
     std::deque<End> ends;
     uint64_t log_bytes = 0;
     uint64_t snapshot_bytes = 0;
-    absl::Status failed;   // why it is followed no further; else OK
-    bool skips = false;    // entries that the follower had no room for
+    absl::Status failed;  // why it is followed no further; else OK
+    // The number after the last entry that was skipped, because the follower
+    // had no room for it or for one before it.
+    uint64_t skipped_to = 0;
+    bool skips() const { return skipped_to > record.next(); }
     bool offered = false;  // a snapshot is being written
     // The append of this server that is in progress, and the generation after.
     uint64_t append = 0;
@@ -193,6 +196,7 @@ class EtcdStore final : public Store, public ReplicatedLog, public TableFeed {
   // The loops of the threads.
   void AppendLoop();
   void WatchLoop();
+  void ReadLoop();
   void SnapshotLoop();
   void ReportLoop();
   // Ends early where the store ends.
@@ -216,11 +220,13 @@ class EtcdStore final : public Store, public ReplicatedLog, public TableFeed {
   absl::Status PutChunks(const std::string& table, uint64_t id, int64_t created,
                          uint64_t number, const std::string& prefix,
                          const std::string& contents, etcd::LogRecord& entry);
-  // Delivers the entries that this server has not seen.
+  // Delivers the entries that this server has not seen, or has skipped, until
+  // the follower has no room or a snapshot has replaced the next one.
   absl::Status CatchUp(uint64_t id);
   // Delivers one entry: ends the append in progress if it is that one, else
   // hands it to the follower, or skips it and the later ones if that has no
-  // room. Errors: OUT_OF_RANGE if one before it is missing.
+  // room. Errors: OUT_OF_RANGE if one before it is missing that was not
+  // skipped.
   absl::Status Deliver(uint64_t id, uint64_t number, int64_t revision,
                        const std::string& value);
   // Stops the table, at what stands there.
@@ -235,9 +241,14 @@ class EtcdStore final : public Store, public ReplicatedLog, public TableFeed {
   // Counts what Created() is told of as missing, and logs it.
   void LeaveOut(const std::string& name, const etcdserverpb::KeyValue& kv,
                 absl::string_view what) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Reads the tables again, as a whole, that the follower wants so, or of which
-  // entries were skipped.
-  void ReadWanted();
+  // What the follower can take now of what it has not: kNext if entries were
+  // skipped and it has room.
+  StoreFollower::Wants Wanted(const Log& log) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Brings it that: the entries that were skipped, or the table as a whole if
+  // a snapshot has replaced them. Other tables are followed meanwhile.
+  void ReadWanted(uint64_t id);
+  // Reads a table as a whole.
   absl::Status ReadAgain(uint64_t id);
   // After events were missed, or if etcd may have another history: it was put
   // back from a backup. Then a table stops that etcd's does not lead on from.
@@ -282,6 +293,7 @@ class EtcdStore final : public Store, public ReplicatedLog, public TableFeed {
   uint64_t floor_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t floor_revision_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t revision_ ABSL_GUARDED_BY(mutex_) = 0;  // up to which it is followed
+  uint64_t resyncs_ ABSL_GUARDED_BY(mutex_) = 0;  // so often all was read again
   std::deque<Job> jobs_ ABSL_GUARDED_BY(mutex_);
   int busy_ ABSL_GUARDED_BY(mutex_) = 0;
   std::deque<Offer> offers_ ABSL_GUARDED_BY(mutex_);

@@ -831,6 +831,9 @@ TEST_F(EtcdStoreTest, WhatAFollowerHasNoRoomForIsReadOnceItHas) {
     std::vector<std::string> notes ABSL_GUARDED_BY(mutex);
   } follower;
   Node a(Open());
+  EtcdStoreOptions options = Options();
+  options.log_bytes = 0;
+  const auto other = Open(options);
   const auto late = Open();
   ASSERT_TRUE(late->Load().ok());
   const Following following = late->Follow(follower);
@@ -844,14 +847,25 @@ TEST_F(EtcdStoreTest, WhatAFollowerHasNoRoomForIsReadOnceItHas) {
   EXPECT_EQ(follower.Await(1), "whole red at 0");
   EXPECT_GE(follower.asked, 1);
   follower.wanted = StoreFollower::Wants::kNext;
-  EXPECT_EQ(follower.Await(2), "whole default at 3");
+  EXPECT_EQ(follower.Await(4), "default at 3");
   announce(4);
-  EXPECT_EQ(follower.Await(3), "default at 4");
+  EXPECT_EQ(follower.Await(5), "default at 4");
   follower.wanted = StoreFollower::Wants::kWhole;
-  EXPECT_EQ(follower.Await(4), "whole default at 4");
+  EXPECT_EQ(follower.Await(6), "whole default at 4");
   announce(5);
-  EXPECT_EQ(follower.Await(5), "default at 5");
-  EXPECT_EQ(follower.missed, 1);
+  EXPECT_EQ(follower.Await(7), "default at 5");
+  // The first, and those that were not the last of what was skipped.
+  EXPECT_EQ(follower.missed, 3);
+  // A snapshot replaces what it has no room for.
+  follower.wanted = StoreFollower::Wants::kNothing;
+  announce(6);
+  announce(7);
+  AwaitSnapshot(other->Load()->front(), *other);
+  EXPECT_TRUE(Read("state/logs/").empty());
+  follower.wanted = StoreFollower::Wants::kNext;
+  EXPECT_EQ(follower.Await(8), "whole default at 7");
+  announce(8);
+  EXPECT_EQ(follower.Await(9), "default at 8");
 }
 
 TEST_F(EtcdStoreTest, DamagedEntriesStopTheirTableAndNoOther) {

@@ -78,6 +78,11 @@ v1::WatchRoutesRequest GenerationAssembler::NextWatch() {
   return request;
 }
 
+void GenerationAssembler::GoBack(TablePosition to) {
+  last_ = to.generation;
+  digest_ = std::move(to.digest);
+}
+
 bool GenerationAssembler::MayReplace(uint64_t generation) const {
   switch (replacement_) {
     case Replacement::kAny:
@@ -96,16 +101,22 @@ absl::Status GenerationAssembler::CheckLimits(
     return (uint64_t{0} + ... + static_cast<uint64_t>(list.size()));
   };
   const GenerationChanges& before = *partial_;
-  partial_bytes_ += message.ByteSizeLong();
+  for (const v1::NextHop& next_hop : message.next_hops()) {
+    partial_object_bytes_ += next_hop.ByteSizeLong();
+  }
+  for (const v1::NextHopGroup& group : message.groups()) {
+    partial_object_bytes_ += group.ByteSizeLong();
+  }
+  const uint64_t routes = count(before.routes, message.updates());
   const uint64_t times = before.reset ? 1 : 2;
   for (const auto& [has, limit, what] :
-       {std::tuple(count(before.routes, message.updates()), limits_.max_routes,
-                   "routes"),
+       {std::tuple(routes, limits_.max_routes, "routes"),
         {count(before.next_hops, before.groups, before.deleted_next_hops,
                before.deleted_groups, message.next_hops(), message.groups(),
                message.deleted_next_hop_ids(), message.deleted_group_ids()),
          limits_.max_next_hops, "next hops and groups"},
-        {partial_bytes_, limits_.max_bytes, "bytes"}}) {
+        {routes * sizeof(Route) + partial_object_bytes_, limits_.max_bytes,
+         "bytes"}}) {
     if (has / times <= limit) continue;
     return absl::ResourceExhaustedError(
         absl::StrCat("generation ", message.generation(), " has more ", what,
@@ -143,7 +154,7 @@ absl::StatusOr<std::optional<GenerationChanges>> GenerationAssembler::Add(
     partial_.emplace();
     partial_->generation = message.generation();
     partial_->reset = reset;
-    partial_bytes_ = 0;
+    partial_object_bytes_ = 0;
   }
   const absl::Status fits = CheckLimits(message);
   if (!fits.ok()) return fits;
@@ -161,9 +172,9 @@ std::optional<GenerationChanges> GenerationAssembler::Complete(
     GenerationChanges changes) {
   if (digest_ == kWholeTable && !changes.reset) return std::nullopt;
   // A bookmark of the same generation may have no digest.
-  if (changes.generation != last_ || !changes.digest.empty()) {
-    digest_ = changes.digest;
-  }
+  const bool same = changes.generation == last_ && changes.digest.empty();
+  changes.previous = {last_,
+                      same ? digest_ : std::exchange(digest_, changes.digest)};
   last_ = changes.generation;
   changes.complete_since = complete_since_;
   return changes;

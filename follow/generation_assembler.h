@@ -19,6 +19,12 @@
 
 namespace planb {
 
+// How far a table is followed.
+struct TablePosition {
+  uint64_t generation = 0;
+  std::string digest;  // Table.digest there, or as GenerationAssembler takes it
+};
+
 // The changes of one generation.
 struct GenerationChanges {
   uint64_t generation = 0;
@@ -39,14 +45,17 @@ struct GenerationChanges {
   // Table.complete_since_unix_nanos at `generation`. In a bookmark that does
   // not say, what the last message said; nullopt if none has.
   std::optional<uint64_t> complete_since;
+  // Where the caller was before, for GenerationAssembler::GoBack().
+  TablePosition previous;
 };
 
 // How much one generation may have. Changes may withdraw as much besides, so
 // twice as much may come of them.
 struct GenerationLimits {
   uint64_t max_routes = 16'000'000;
-  uint64_t max_next_hops = 4'000'000;      // and groups
-  uint64_t max_bytes = uint64_t{4} << 30;  // of the messages
+  uint64_t max_next_hops = 4'000'000;  // and groups
+  // Of routes, as they are kept, and of the messages of next hops and groups.
+  uint64_t max_bytes = uint64_t{4} << 30;
 };
 
 // Never the digest of a table: a watch from it begins with the whole table.
@@ -78,6 +87,9 @@ class GenerationAssembler {
   // complete. Drops an incomplete generation: the server sends it again.
   v1::WatchRoutesRequest NextWatch();
 
+  // The caller has dropped what came after `to`. NextWatch is the next call.
+  void GoBack(TablePosition to);
+
   // Adds the next message of the stream. Returns a generation that this message
   // completes, or a bookmark; nothing but a whole table from kWholeTable on.
   // Errors: INTERNAL if the message breaks the contract; OUT_OF_RANGE if it
@@ -103,7 +115,7 @@ class GenerationAssembler {
   std::optional<uint64_t> complete_since_;
   Replacement replacement_;
   std::optional<GenerationChanges> partial_;
-  uint64_t partial_bytes_ = 0;
+  uint64_t partial_object_bytes_ = 0;  // of next hops and groups
 };
 
 }  // namespace planb

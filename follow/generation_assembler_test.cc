@@ -93,8 +93,13 @@ TEST(GenerationAssembler, AGenerationHasNoMoreThanTheLimits) {
        {Case{"routes", {.max_routes = 4}, Announce(6, false), 4},
         Case{"next hops", {.max_next_hops = 8}, hops, 2},
         Case{"bytes",
-             {.max_bytes = 2 * Announce(6, false).ByteSizeLong() + 8},
+             {.max_bytes = 2 * sizeof(Route) + 8},
              Announce(6, false),
+             2},
+        Case{"bytes of next hops",
+             {.max_bytes = 2 * hops.next_hops(0).ByteSizeLong() +
+                           2 * hops.groups(0).ByteSizeLong()},
+             hops,
              2}}) {
     for (const bool reset : {true, false}) {
       GenerationAssembler assembler(5, "digest", Replacement::kAny, limits);
@@ -196,6 +201,24 @@ TEST(GenerationAssembler, TheNextWatchBeginsAtTheLastGenerationAndItsDigest) {
   ASSERT_TRUE(assembler.Add(message).ok());
   EXPECT_EQ(assembler.NextWatch().start_generation(), 6U);
   EXPECT_EQ(assembler.NextWatch().start_digest(), "of 6");
+}
+
+TEST(GenerationAssembler, GoesBackToWhereItWasBeforeAGeneration) {
+  GenerationAssembler assembler = After(5);
+  v1::WatchRoutesResponse sixth = Announce(6, true);
+  sixth.set_digest("0123456789abcdef");
+  const TablePosition first = assembler.Add(sixth).value()->previous;
+  EXPECT_EQ(first.generation, 5U);
+  EXPECT_EQ(first.digest, "digest");
+  const auto bookmark = assembler.Add(Message(6, true)).value()->previous;
+  EXPECT_EQ(bookmark.generation, 6U);
+  EXPECT_EQ(bookmark.digest, sixth.digest());
+  EXPECT_EQ(assembler.Add(Announce(7, true)).value()->previous.digest,
+            sixth.digest());
+  assembler.GoBack(first);
+  EXPECT_EQ(assembler.NextWatch().start_generation(), 5U);
+  EXPECT_EQ(assembler.NextWatch().start_digest(), "digest");
+  EXPECT_TRUE(assembler.Add(sixth)->has_value());
 }
 
 TEST(GenerationAssembler, BookmarksGoForwardOnly) {

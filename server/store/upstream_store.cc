@@ -89,7 +89,7 @@ struct UpstreamStore::Watch {
   GenerationAssembler generations;
   uint64_t position = 0;
   // Where to go on, if what came since was dropped.
-  std::optional<GenerationAssembler> dropped;
+  std::optional<TablePosition> dropped;
   bool astray = false;
 
   std::unique_ptr<Call> call;
@@ -299,79 +299,72 @@ bool UpstreamStore::Pause(absl::Duration shortest, absl::Duration longest) {
   return !closed_;
 }
 
-StoreFollower::Wants UpstreamStore::AskFollower(const Watch& watch) {
-  const MutexLock lock(follower_mutex_);
-  return follower_ == nullptr ? StoreFollower::Wants::kNext
-                              : follower_->wants(watch.name, watch.id);
-}
-
 bool UpstreamStore::Tell(absl::FunctionRef<void(StoreFollower&)> what) {
   const MutexLock lock(follower_mutex_);
   if (follower_ != nullptr) what(*follower_);
   return follower_ != nullptr;
 }
 
+void UpstreamStore::SetAstray(Watch& watch, bool astray) {
+  if (astray != watch.astray) failing_watches_ += astray ? 1 : -1;
+  watch.astray = astray;
+}
+
+bool UpstreamStore::TakesNow(Watch& watch, GenerationChanges& changes) {
+  using Wants = StoreFollower::Wants;
+  const bool nothing =
+      changes.bookmark && changes.generation == changes.previous.generation;
+  Wants wants = Wants::kNext;
+  Tell([&](StoreFollower& f) { wants = f.wants(watch.name, watch.id); });
+  if (wants == Wants::kNothing) {
+    if (nothing || watch.dropped.has_value()) return false;
+    watch.dropped = std::move(changes.previous);
+    Tell([&](StoreFollower& f) { f.Missed(watch.name, watch.id); });
+    return false;
+  }
+  const bool anew = wants == Wants::kWhole;
+  const auto dropped = std::exchange(watch.dropped, std::nullopt);
+  if (changes.reset || !(anew || dropped.has_value())) return !nothing;
+  Cancel(watch);
+  watch.generations.GoBack(anew ? TablePosition{0, kWholeTable} : *dropped);
+  Open(watch);
+  return false;
+}
+
+bool UpstreamStore::Deliver(Watch& watch, GenerationChanges changes) {
+  if (changes.reset) {
+    StoredTable whole = watch.Take(changes);
+    return Tell([&](StoreFollower& f) { f.Replaced(std::move(whole)); });
+  }
+  // The contract gives changes no order.
+  absl::c_sort(changes.routes, &ByPrefix);
+  std::vector<AcceptedBatch> batches(1);
+  batches[0].delta = std::make_shared<Delta>(
+      Delta{.generation = changes.generation,
+            .previous = changes.previous.generation,
+            .routes = std::move(changes.routes),
+            .next_hops = std::move(changes.next_hops),
+            .groups = std::move(changes.groups),
+            .deleted_next_hops = std::move(changes.deleted_next_hops),
+            .deleted_groups = std::move(changes.deleted_groups),
+            .digest = std::move(changes.digest),
+            .complete_since = changes.complete_since.value_or(0)});
+  ++watch.position;
+  return Tell([&](StoreFollower& f) {
+    f.Appended(watch.name, watch.id, watch.position, std::move(batches));
+  });
+}
+
 void UpstreamStore::RunWatch(Watch& watch) {
   absl::Duration pause = kFirstPause;
   if (watch.stream == nullptr) Open(watch);
-  const auto set_astray = [&](bool astray) {
-    if (astray != watch.astray) failing_watches_ += astray ? 1 : -1;
-    watch.astray = astray;
-  };
   for (;;) {
-    const GenerationAssembler before = watch.generations;
-    const uint64_t previous = before.last_generation();
     auto changes = ReadGeneration(watch);
     if (changes.ok()) {
-      set_astray(false);
+      SetAstray(watch, false);
       pause = kFirstPause;
-      const bool nothing = changes->bookmark && changes->generation == previous;
-      const StoreFollower::Wants wants = AskFollower(watch);
-      const bool anew = wants == StoreFollower::Wants::kWhole;
-      if (wants == StoreFollower::Wants::kNothing) {
-        if (nothing || watch.dropped.has_value()) continue;
-        watch.dropped = before;
-        if (!Tell([&](StoreFollower& f) { f.Missed(watch.name, watch.id); }))
-          return;
-        continue;
-      }
-      if (!changes->reset && (anew || watch.dropped.has_value())) {
-        Cancel(watch);
-        watch.generations =
-            anew ? GenerationAssembler(0, kWholeTable, Replacement::kNewer,
-                                       options_.limits)
-                 : *std::exchange(watch.dropped, std::nullopt);
-        Open(watch);
-        continue;
-      }
-      watch.dropped.reset();
-      if (nothing) continue;
-      if (changes->reset) {
-        StoredTable whole = watch.Take(*changes);
-        if (!Tell([&](StoreFollower& f) { f.Replaced(std::move(whole)); }))
-          return;
-        continue;
-      }
-      // The contract gives changes no order.
-      absl::c_sort(changes->routes, &ByPrefix);
-      std::vector<AcceptedBatch> batches(1);
-      batches[0].delta = std::make_shared<Delta>(
-          Delta{.generation = changes->generation,
-                .previous = previous,
-                .routes = std::move(changes->routes),
-                .next_hops = std::move(changes->next_hops),
-                .groups = std::move(changes->groups),
-                .deleted_next_hops = std::move(changes->deleted_next_hops),
-                .deleted_groups = std::move(changes->deleted_groups),
-                .digest = std::move(changes->digest),
-                .complete_since = changes->complete_since.value_or(0)});
-      ++watch.position;
-      if (!Tell([&](StoreFollower& f) {
-            f.Appended(watch.name, watch.id, watch.position,
-                       std::move(batches));
-          })) {
+      if (TakesNow(watch, *changes) && !Deliver(watch, *std::move(changes)))
         return;
-      }
       continue;
     }
     const absl::Status& read = changes.status();
@@ -394,12 +387,12 @@ void UpstreamStore::RunWatch(Watch& watch) {
       Log(LogLevel::kWarning, "a watch of the server that is followed ended",
           {{"table", watch.name}, {"error", read.message()}});
     }
-    set_astray(true);
+    SetAstray(watch, true);
     if (!Pause(absl::ZeroDuration(), pause)) break;
     pause = std::min(pause * 2, kLongestPause);
     Open(watch);
   }
-  set_astray(false);
+  SetAstray(watch, false);
   watch.ended = true;
 }
 

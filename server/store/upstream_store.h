@@ -102,10 +102,15 @@ class UpstreamStore final : public Store, public TableFeed {
   // Ends the watches that are silent although the server has answered since
   // `answering`: one of them may have been lost between here and there.
   void EndSilentWatches(SteadyInstant answering);
-  // What the follower can take of the table.
-  StoreFollower::Wants AskFollower(const Watch& watch);
   // Calls the follower. False after following has ended.
   bool Tell(absl::FunctionRef<void(StoreFollower&)> what);
+  // Counts a watch that does not deliver, or that delivers again.
+  void SetAstray(Watch& watch, bool astray);
+  // True if the changes are for the follower now. Else it has no room, or
+  // lacks some before them, from which the watch goes on then.
+  bool TakesNow(Watch& watch, GenerationChanges& changes);
+  // As Tell().
+  bool Deliver(Watch& watch, GenerationChanges changes);
   // The loops of the threads.
   void RunWatch(Watch& watch);
   void RunPoll();

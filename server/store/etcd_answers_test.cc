@@ -84,6 +84,7 @@ class Between {
   std::function<Status(const etcdserverpb::TxnRequest&)> before_txn;
   std::function<Status(const etcdserverpb::TxnRequest&, Status)> after_txn;
   std::function<Status(const etcdserverpb::RangeRequest&)> before_range;
+  std::function<void(const etcdserverpb::RangeRequest&)> after_range;
   std::function<void()> before_watch;
   std::function<void()> before_lease;
   std::atomic<int> logins = 0;
@@ -100,7 +101,9 @@ class Between {
         if (!status.ok()) return status;
       }
       grpc::ClientContext context;
-      return Stub().Range(&context, *request, response);
+      Status status = Stub().Range(&context, *request, response);
+      if (between_.after_range) between_.after_range(*request);
+      return status;
     }
     Status DeleteRange(grpc::ServerContext*,
                        const etcdserverpb::DeleteRangeRequest* request,
@@ -885,6 +888,28 @@ TEST_F(EtcdAnswers, CallsThatWaitForReportsShareARead) {
     // One more, if a call came late.
     EXPECT_LE(reads, each.ok() ? 3 : 2);
   }
+}
+
+// Both would make the last one, after the same count.
+TEST_F(EtcdAnswers, CreationsAtTheSameMomentKeepTheLimit) {
+  std::atomic<int> counts = 0;
+  between_->after_range = [&](const etcdserverpb::RangeRequest& request) {
+    counts += request.count_only() ? 1 : 0;
+    for (int i = 0; request.count_only() && i < 100 && counts < 2; ++i) {
+      absl::SleepFor(absl::Milliseconds(2));
+    }
+  };
+  const auto store = OpenBetween();
+  Tables tables({.max_tables = 2}, store.get());
+  ASSERT_TRUE(tables.Restore().ok());
+  absl::Status red, blue;
+  std::thread other([&] { red = tables.Create("red").status(); });
+  blue = tables.Create("blue").status();
+  other.join();
+  EXPECT_NE(red.ok(), blue.ok());
+  EXPECT_EQ(ErrorReason(red.ok() ? blue : red), "TOO_MANY_TABLES");
+  EXPECT_EQ(CountKeys("state/tables/"), 2U);
+  tables.Drain(SteadyNow());
 }
 
 // No call waits for a store that has been silent for long: calls that make or

@@ -298,6 +298,9 @@ absl::StatusOr<TableRef> Tables::TryCreate(const std::string& name,
     if (!id.ok()) return id.status();
     return *id == TableLog::kAnyTable ? StoreConflict() : Exists(name);
   }
+  // The store's count has none that other calls here are about to make.
+  Mutex alone;
+  const MutexLock counting(others_write() ? counting_ : alone);
   // Deleted tables that calls still use do not count: the calls are limited.
   // Where others write, this server may lack tables or have deleted ones.
   const absl::StatusOr<size_t> stored =

@@ -102,8 +102,8 @@ class Tables : private StoreFollower {
   // (TABLE_EXISTS), RESOURCE_EXHAUSTED (TOO_MANY_TABLES), FAILED_PRECONDITION
   // (READ_ONLY), UNAVAILABLE (DRAINING), and those of TableLog::CreateTable,
   // ReplicatedLog::FindTable and ReplicatedLog::CountTables. The limit counts
-  // the tables of the store, and binds this call alone: what other servers make
-  // is followed beyond it.
+  // the tables of the store, and binds the calls at this server: what other
+  // servers make is followed beyond it.
   absl::StatusOr<TableRef> Create(const std::string& name,
                                   const FibOptions& fib = {});
 
@@ -193,6 +193,9 @@ class Tables : private StoreFollower {
   Store* const store_;
   MemoryBudget budget_;
   MemoryBudget id_budget_{kMostRequestIdBytes};
+  // Before `mutex_`. Held while a table is made in a store that others write,
+  // from the count of its tables on.
+  Mutex counting_;
   mutable Mutex mutex_;
   std::atomic<bool> draining_ = false;
   CondVar given_back_;

@@ -1008,6 +1008,56 @@ TEST(Follow, ATableMissesWhatWasKeptFromItWhileItWasMade) {
   EXPECT_EQ(red->replication_error(), "");
 }
 
+// Many small changes, before each of which the store asks, and a few large
+// ones.
+TEST(Follow, WhatWaitsForATableThatIsMadeIsBounded) {
+  using Wants = StoreFollower::Wants;
+  static std::atomic<bool> makes = false;
+  static std::atomic<bool> made = false;
+  SharedLog log;
+  TablesOptions options;
+  options.table.build_fault = [](uint64_t generation) {
+    for (makes = generation == 8; makes && !made;) {
+      absl::SleepFor(absl::Milliseconds(1));
+    }
+    return absl::OkStatus();
+  };
+  Node node(log, options);
+  SharedLog::View writer(log);
+  StoredTable table;
+  table.name = "red";
+  table.id = 100;
+  table.generation = 8;
+  log.MakeTable(table);
+  while (!makes) std::this_thread::yield();
+  uint64_t position = 0;
+  const auto append = [&](size_t bytes) {
+    AcceptedBatch batch;
+    batch.request.emplace();
+    batch.request->request_id.assign(bytes, 'x');
+    EXPECT_TRUE(writer.Append("red", {batch}, position++, 100).ok());
+  };
+  const auto fill = [&](size_t bytes, uint64_t most) {
+    const uint64_t end = position + most;
+    while (log.wants("red", 100) == Wants::kNext && position < end) {
+      append(bytes);
+    }
+  };
+  fill(/*bytes=*/1, /*most=*/20'000);
+  EXPECT_EQ(position, 20'000U);
+  fill(/*bytes=*/1 << 20, /*most=*/100);
+  EXPECT_GT(position, 20'000U);
+  EXPECT_LE(position, 20'016U);
+  EXPECT_EQ(log.wants("red", 100), Wants::kNothing);
+  made = true;
+  const SteadyInstant deadline = SteadyAfter(kPatience);
+  while (log.wants("red", 100) != Wants::kNext && SteadyNow() < deadline) {
+    absl::SleepFor(absl::Milliseconds(1));
+  }
+  EXPECT_EQ(log.wants("red", 100), Wants::kNext);
+  EXPECT_EQ(node.tables.Find("red").value()->replication_error(), "");
+}
+
 // The limit is of the store, not of what one server has heard of.
 TEST(Follow, TheLimitOfTablesIsNotOfAHeadThatIsBehind) {
   SharedLog log;

@@ -415,10 +415,8 @@ StoreFollower::Wants Tables::wants(const std::string& table, uint64_t id) {
     return left->second.attempt <= SteadyNow() ? Wants::kWhole
                                                : Wants::kNothing;
   }
-  size_t bytes = 0;
-  for (const RemoteChange& change : remote_changes_) {
-    if (change.id == id) bytes += change.bytes();
-  }
+  const auto waiting = waiting_.find(id);
+  const size_t bytes = waiting == waiting_.end() ? 0 : waiting->second.bytes;
   if (bytes >= kMostRemoteBytes) return Wants::kNothing;
   const TableRef known = bytes == 0 ? Find(table, id) : nullptr;
   return known == nullptr ? Wants::kNext : known->wants();
@@ -435,12 +433,21 @@ void Tables::Follow(RemoteChange change) {
     left->second.attempt = SteadyAfter(absl::InfiniteDuration());  // it is due
   }
   // In order: nothing overtakes what waits for the same table.
-  const bool waits =
-      std::any_of(remote_changes_.begin(), remote_changes_.end(),
-                  [&](const RemoteChange& e) { return e.id == change.id; });
+  const bool waits = waiting_.contains(change.id);
   if (!waits && !change.deleted && HandOver(change)) return;
+  Waiting& waiting = waiting_[change.id];
+  const size_t bytes = change.bytes();
   remote_changes_.push_back(std::move(change));
+  ++waiting.changes;  // not if there was no memory
+  waiting.bytes += bytes;
   follow_job_.ScheduleNow();
+}
+
+void Tables::Drop(std::list<RemoteChange>::iterator change, size_t bytes) {
+  const auto waiting = waiting_.find(change->id);
+  waiting->second.bytes -= bytes;
+  if (--waiting->second.changes == 0) waiting_.erase(waiting);
+  remote_changes_.erase(change);
 }
 
 bool Tables::HandOver(RemoteChange& change) const {
@@ -452,6 +459,7 @@ bool Tables::HandOver(RemoteChange& change) const {
 void Tables::RunFollow() {
   for (;;) {
     std::list<RemoteChange>::iterator next;
+    size_t bytes = 0;
     {
       const MutexLock lock(mutex_);
       if (draining_) return;
@@ -463,8 +471,9 @@ void Tables::RunFollow() {
                                 return !taken_.contains(change.table);
                               });
       if (next == remote_changes_.end()) return;
+      bytes = next->bytes();
       if (!next->deleted && HandOver(*next)) {
-        remote_changes_.erase(next);
+        Drop(next, bytes);
         continue;
       }
       taken_.insert(next->table);
@@ -475,7 +484,7 @@ void Tables::RunFollow() {
     // Until now nothing has overtaken it.
     const MutexLock follow(follow_mutex_);
     if (next->deleted) left_out_.erase(next->id);
-    remote_changes_.erase(next);
+    Drop(next, bytes);
   }
 }
 

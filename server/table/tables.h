@@ -139,6 +139,9 @@ class Tables : private StoreFollower {
   // Hands it to its table, or keeps it for the job if the map has none with
   // this id.
   void Follow(RemoteChange change) ABSL_LOCKS_EXCLUDED(follow_mutex_);
+  // Removes what was kept, of `bytes`: HandOver() may have taken its contents.
+  void Drop(std::list<RemoteChange>::iterator change, size_t bytes)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(follow_mutex_);
   // False if there is no such table in the map.
   bool HandOver(RemoteChange& change) const;
   // The job: makes and deletes tables, and hands over what came meanwhile.
@@ -208,6 +211,12 @@ class Tables : private StoreFollower {
   // After `mutex_`. What came and has no table yet, in order.
   mutable Mutex follow_mutex_;
   std::list<RemoteChange> remote_changes_ ABSL_GUARDED_BY(follow_mutex_);
+  // How much of it there is of each table, by id.
+  struct Waiting {
+    size_t changes = 0;
+    size_t bytes = 0;
+  };
+  std::map<uint64_t, Waiting> waiting_ ABSL_GUARDED_BY(follow_mutex_);
   // Tables by id that were made by other servers and could not be made here.
   struct LeftOut {
     std::string name;

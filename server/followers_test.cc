@@ -417,6 +417,37 @@ TEST_F(Followers, TellOfTablesThatTheyLack) {
   }));
 }
 
+TEST_F(Followers, SayWhyTheyLackATable) {
+  std::atomic<bool> more = false;
+  const FakeLeader leader(
+      link_,
+      [&](auto& tables) {
+        tables.add_tables()->set_name("default");
+        if (!more) return;
+        v1::Table& blue = *tables.add_tables();
+        blue.set_name("blue");
+        blue.set_routes_v6(20);
+      },
+      [&](const auto&, auto& writer) {
+        writer.Write(FakeLeader::Generation(1, /*reset=*/true, {}));
+      });
+  const auto follower = Follow({kMetrics, "--max_routes=5"});
+  more = true;
+  EXPECT_TRUE(Soon(
+      [&] { return follower->Metric("planb_store_tables_missing") == 1; }));
+  grpc::ClientContext call;
+  v1::GetTableRequest request;
+  request.set_table("blue");
+  v1::Table table;
+  const grpc::Status absent =
+      follower->table().GetTable(&call, request, &table);
+  EXPECT_EQ(absent.error_code(), grpc::StatusCode::NOT_FOUND);
+  EXPECT_TRUE(absl::StrContains(absent.error_message(),
+                                "table blue has 20 routes; the limit here is 5 "
+                                "(--max_routes)"))
+      << absent.error_message();
+}
+
 // Takes 4 s: until the lag shows that no server is followed.
 TEST_F(Followers, StartFromTheirCacheWithoutTheOtherServer) {
   const std::string cache = "--cache=" + TempPath("follower_cache");

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <optional>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "absl/algorithm/container.h"
@@ -33,6 +34,26 @@ constexpr absl::Duration kLongestPause = absl::Seconds(2);
 absl::Status ToAbsl(const grpc::Status& status) {
   return {static_cast<absl::StatusCode>(status.error_code()),
           status.error_message()};
+}
+
+uint64_t SizeOf(const v1::Table& table) {
+  return table.routes_v4() + table.routes_v6() + table.next_hops() +
+         table.groups();
+}
+
+// By what the list of tables tells.
+absl::Status CheckFits(const v1::Table& table, const GenerationLimits& limits) {
+  for (const auto& [has, what, limit, flag] :
+       {std::tuple(table.routes_v4() + table.routes_v6(), "routes",
+                   limits.max_routes, "--max_routes"),
+        {table.next_hops() + table.groups(), "next hops and groups",
+         limits.max_next_hops, "--max_next_hops"}}) {
+    if (has <= limit) continue;
+    return Error(absl::StatusCode::kResourceExhausted, "TABLE_FULL",
+                 absl::StrCat("table ", table.name(), " has ", has, " ", what,
+                              "; the limit here is ", limit, " (", flag, ")"));
+  }
+  return absl::OkStatus();
 }
 
 bool ByPrefix(const Route& a, const Route& b) { return a.prefix < b.prefix; }
@@ -211,6 +232,8 @@ absl::StatusOr<StoredTable> UpstreamStore::Begin(const v1::Table& table,
     return absl::DataLossError(absl::StrCat(
         "\"", absl::CHexEscape(table.name()), "\" is no name of a table"));
   }
+  const absl::Status fits = CheckFits(table, options_.limits);
+  if (!fits.ok()) return fits;
   watch.name = table.name();
   watch.id = next_id_++;
   watch.fib.prefix_lengths = table.prefix_lengths();
@@ -396,8 +419,76 @@ void UpstreamStore::RunWatch(Watch& watch) {
   watch.ended = true;
 }
 
+size_t UpstreamStore::missing() const {
+  const MutexLock lock(mutex_);
+  return refused_.size();
+}
+
+absl::Status UpstreamStore::WhyMissing(absl::string_view name) const {
+  const MutexLock lock(mutex_);
+  const auto refused = refused_.find(name);
+  return refused == refused_.end() ? absl::OkStatus() : refused->second.why;
+}
+
+bool UpstreamStore::IsDue(const v1::Table& table) {
+  const MutexLock lock(mutex_);
+  const auto refused = refused_.find(table.name());
+  if (refused == refused_.end()) return true;
+  Refusal& refusal = refused->second;
+  if (SizeOf(table) < refusal.size - refusal.size / 8) {
+    refusal.pause = absl::ZeroDuration();
+    return true;
+  }
+  return SteadyNow() >= refusal.attempt;
+}
+
+void UpstreamStore::Refuse(const v1::Table& table, const absl::Status& why) {
+  bool other = false;  // than before
+  {
+    const MutexLock lock(mutex_);
+    if (absl::IsNotFound(why)) {  // deleted since it was listed
+      refused_.erase(table.name());
+      return;
+    }
+    const auto [refused, first] = refused_.try_emplace(table.name());
+    Refusal& refusal = refused->second;
+    const uint64_t size = SizeOf(table);
+    refusal.size = first ? size : std::min(refusal.size, size);
+    refusal.pause = std::clamp(2 * refusal.pause, options_.first_attempt,
+                               options_.last_attempt);
+    refusal.attempt = SteadyAfter(refusal.pause);
+    other = refusal.why.code() != why.code();
+    refusal.why = why;
+  }
+  if (!other) return;
+  Log(LogLevel::kError, "a table cannot be followed; this is repeated",
+      {{"table", absl::CHexEscape(table.name())}, {"error", why.message()}});
+}
+
+bool UpstreamStore::FollowToo(const v1::Table& table) {
+  Watch& watch = watches_.emplace_back(options_.limits);
+  auto whole = Begin(table, watch);
+  if (!whole.ok()) {
+    watches_.pop_back();
+    Refuse(table, whole.status());
+    return true;
+  }
+  bool was_refused = false;
+  {
+    const MutexLock lock(mutex_);
+    was_refused = refused_.erase(table.name()) > 0;
+  }
+  if (was_refused) {
+    Log(LogLevel::kInfo, "a table is followed after all",
+        {{"table", table.name()}});
+  }
+  if (!Tell([&](StoreFollower& f) { f.Replaced(*std::move(whole)); }))
+    return false;
+  watch.thread = std::thread([this, &watch] { RunWatch(watch); });
+  return true;
+}
+
 void UpstreamStore::RunPoll() {
-  std::set<std::string> missing;  // that the other server has
   SteadyInstant answering = SteadyNow();
   while (Pause(options_.poll / 2, options_.poll)) {
     const auto tables = ListTables(options_.poll * 3);
@@ -417,33 +508,18 @@ void UpstreamStore::RunPoll() {
         followed.insert((watch++)->name);
       }
     }
-    std::set<std::string> still;
+    std::set<absl::string_view> others;  // that are listed
     for (const v1::Table& table : tables->tables()) {
-      if (followed.contains(table.name())) continue;
-      Watch& watch = watches_.emplace_back(options_.limits);
-      auto whole = Begin(table, watch);
-      if (!whole.ok()) {
-        watches_.pop_back();
-        if (absl::IsNotFound(whole.status())) continue;  // deleted since
-        still.insert(table.name());
-        if (missing.insert(table.name()).second) {
-          Log(LogLevel::kError, "a table cannot be followed; this is repeated",
-              {{"table", absl::CHexEscape(table.name())},
-               {"error", whole.status().message()}});
-        }
-        missing_ = std::max<size_t>(missing_, still.size());
+      if (followed.contains(table.name()) ||
+          !others.insert(table.name()).second) {
         continue;
       }
-      if (missing.contains(table.name())) {
-        Log(LogLevel::kInfo, "a table is followed after all",
-            {{"table", table.name()}});
-      }
-      if (!Tell([&](StoreFollower& f) { f.Replaced(*std::move(whole)); }))
-        return;
-      watch.thread = std::thread([this, &watch] { RunWatch(watch); });
+      if (IsDue(table) && !FollowToo(table)) return;
     }
-    missing = std::move(still);
-    missing_ = missing.size();
+    const MutexLock lock(mutex_);
+    std::erase_if(refused_, [&](const auto& refused) {
+      return !others.contains(refused.first);
+    });
   }
 }
 

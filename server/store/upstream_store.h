@@ -8,7 +8,9 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <list>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -43,6 +45,10 @@ struct UpstreamOptions {
   absl::Duration silence = absl::Seconds(30);
   // A table with a generation that has more is not followed.
   GenerationLimits limits = {};
+  // The pauses before a table that cannot be followed is asked for again: the
+  // first, which doubles each time, and the longest.
+  absl::Duration first_attempt = absl::Seconds(1);
+  absl::Duration last_attempt = absl::Minutes(1);
 };
 
 // Follows each table through a watch, which begins with the whole table where
@@ -55,6 +61,10 @@ struct UpstreamOptions {
 //
 // What a table has no room for is dropped, and asked for again from where the
 // table was; the other server has it, or sends the whole table.
+//
+// A table that is listed with more than the limits is not asked for. One that
+// cannot be followed is asked for again after longer and longer pauses, or once
+// it is listed as much smaller.
 //
 // Owns a thread for each table and one that asks for tables. Thread-safe.
 class UpstreamStore final : public Store, public TableFeed {
@@ -75,7 +85,8 @@ class UpstreamStore final : public Store, public TableFeed {
                       absl::Duration age) override;
   Following Follow(StoreFollower& follower) override;
   absl::Duration lag() const override;
-  size_t missing() const override { return missing_; }
+  size_t missing() const override;
+  absl::Status WhyMissing(absl::string_view name) const override;
   TlsReloader* tls() override {
     return tls_ == nullptr ? nullptr : &tls_->reloader();
   }
@@ -86,12 +97,21 @@ class UpstreamStore final : public Store, public TableFeed {
   class Call;
   // A table that is followed. Belongs to its thread, but for `ended`.
   struct Watch;
+  // Why a table of the other server is not followed.
+  struct Refusal {
+    absl::Status why;
+    uint64_t size = 0;  // the least that it was listed with
+    absl::Duration pause;
+    SteadyInstant attempt;  // the next
+  };
 
   UpstreamStore(UpstreamOptions options, std::unique_ptr<TlsProvider> tls);
 
   absl::StatusOr<v1::ListTablesResponse> ListTables(absl::Duration timeout);
   // Follows a table from its whole contents on, which it returns. Ends if the
-  // server sends nothing for UpstreamOptions::timeout.
+  // server sends nothing for UpstreamOptions::timeout. Errors besides those of
+  // ReadGeneration(): RESOURCE_EXHAUSTED (TABLE_FULL), and nothing is asked
+  // for, if it is listed with more than the limits.
   absl::StatusOr<StoredTable> Begin(const v1::Table& table, Watch& watch);
   // Reads the watch until a generation is complete, or to a bookmark. Errors:
   // DATA_LOSS if what was sent is not that of a table; RESOURCE_EXHAUSTED
@@ -111,6 +131,11 @@ class UpstreamStore final : public Store, public TableFeed {
   bool TakesNow(Watch& watch, GenerationChanges& changes);
   // As Tell().
   bool Deliver(Watch& watch, GenerationChanges changes);
+  // True if a table that is listed, and not followed, is to be asked for.
+  bool IsDue(const v1::Table& table);
+  void Refuse(const v1::Table& table, const absl::Status& why);
+  // Begins to follow it, or refuses it. As Tell().
+  bool FollowToo(const v1::Table& table);
   // The loops of the threads.
   void RunWatch(Watch& watch);
   void RunPoll();
@@ -123,14 +148,15 @@ class UpstreamStore final : public Store, public TableFeed {
   const std::unique_ptr<v1::RouteTable::Stub> stub_;
   std::atomic<SteadyInstant::rep> last_contact_ = 0;
   std::atomic<int> failing_watches_ = 0;  // watches that do not deliver
-  std::atomic<size_t> missing_ = 0;
-  Mutex follower_mutex_;  // held while the follower is called
+  Mutex follower_mutex_;                  // held while the follower is called
   // Null before Follow(), and after following has ended.
   StoreFollower* follower_ ABSL_GUARDED_BY(follower_mutex_) = nullptr;
 
-  Mutex mutex_;
+  mutable Mutex mutex_;
   CondVar closing_;
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
+  // By name.
+  std::map<std::string, Refusal, std::less<>> refused_ ABSL_GUARDED_BY(mutex_);
   std::set<Call*> calls_ ABSL_GUARDED_BY(mutex_);
   uint64_t next_id_ = 1;
   bool resumed_ = false;      // before Follow()

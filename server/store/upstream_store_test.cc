@@ -18,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/testing/server_process.h"
+#include "server/base/error.h"
 #include "server/testing/fake_leader.h"
 
 namespace planb::server {
@@ -232,6 +233,123 @@ TEST(UpstreamStore, BeginsASilentWatchAnew) {
                   },
                   options),
               ElementsAre("changes of 6 after 5"));
+}
+
+// A server that has a table "more", besides "default", once it is told to, and
+// a store that follows it. `send` serves the watches of "more".
+class OfTwoTables {
+ public:
+  OfTwoTables(UpstreamOptions options,
+              std::function<void(FakeLeader::Writer&)> send)
+      : send_(std::move(send)),
+        leader_(
+            socket_, [this](auto& tables) { List(tables); },
+            [this](const auto& request, auto& writer) {
+              if (request.table() == "default") {
+                writer.Write(Whole(5));
+                return;
+              }
+              ++watches;
+              send_(writer);
+            }) {
+    options.target = absl::StrCat("unix:", socket_);
+    options.poll = absl::Milliseconds(10);
+    store = UpstreamStore::Open(options).value();
+    EXPECT_TRUE(store->Load().ok());
+    following_ = store->Follow(notes);
+  }
+  ~OfTwoTables() { store->Close(absl::CancelledError(), SteadyNow()); }
+
+  // Waits for a condition that comes true soon.
+  static bool Soon(const std::function<bool()>& condition) {
+    for (int i = 0; i < 10'000 && !condition(); ++i) {
+      absl::SleepFor(absl::Milliseconds(1));
+    }
+    return condition();
+  }
+
+  std::atomic<uint64_t> routes = 0;  // that are listed; 0: no table
+  std::atomic<int> lists = 0;
+  std::atomic<int> watches = 0;  // of "more"
+  std::unique_ptr<UpstreamStore> store;
+  Notes notes;
+
+ private:
+  void List(v1::ListTablesResponse& tables) {
+    ++lists;
+    tables.add_tables()->set_name("default");
+    if (routes == 0) return;
+    v1::Table& more = *tables.add_tables();
+    more.set_name("more");
+    more.set_routes_v6(routes);
+  }
+
+  const std::string socket_ = TempPath("leader");
+  const std::function<void(FakeLeader::Writer&)> send_;
+  const FakeLeader leader_;
+  Following following_;
+};
+
+TEST(UpstreamStore, ATableThatIsListedBeyondTheLimitsIsNotAskedFor) {
+  UpstreamOptions options;
+  options.limits.max_routes = 10;
+  OfTwoTables two(options, [](auto& writer) { writer.Write(Whole(5)); });
+  EXPECT_TRUE(two.store->WhyMissing("more").ok());
+  two.routes = 11;
+  EXPECT_TRUE(OfTwoTables::Soon([&] { return two.store->missing() == 1; }));
+  const absl::Status why = two.store->WhyMissing("more");
+  EXPECT_EQ(ErrorReason(why), "TABLE_FULL");
+  EXPECT_EQ(why.message(),
+            "table more has 11 routes; the limit here is 10 (--max_routes)");
+  EXPECT_EQ(two.watches, 0);
+  two.routes = 9;  // less than 7/8
+  EXPECT_THAT(two.notes.Await(1), ElementsAre("whole 5"));
+  EXPECT_TRUE(two.store->WhyMissing("more").ok());
+  EXPECT_EQ(two.store->missing(), 0U);
+}
+
+// It has more than it is listed with.
+TEST(UpstreamStore, ATableThatDoesNotFitIsAskedForAfterLongerAndLongerPauses) {
+  UpstreamOptions options;
+  options.limits.max_routes = 1;
+  options.first_attempt = absl::Milliseconds(100);
+  options.last_attempt = absl::Milliseconds(200);
+  OfTwoTables two(options, [](auto& writer) {
+    writer.Write(FakeLeader::Generation(5, /*reset=*/true, {kRoute, kOther}));
+  });
+  const SteadyInstant began = SteadyNow();
+  two.routes = 1;
+  EXPECT_TRUE(OfTwoTables::Soon([&] { return two.watches == 4; }));
+  EXPECT_GE(ElapsedSince(began), absl::Milliseconds(100 + 200 + 200));
+  EXPECT_EQ(two.store->missing(), 1U);
+  EXPECT_EQ(two.store->WhyMissing("more").message(),
+            "generation 5 has more routes than the limit here, 1");
+  // It is deleted.
+  two.routes = 0;
+  EXPECT_TRUE(OfTwoTables::Soon([&] { return two.store->missing() == 0; }));
+}
+
+TEST(UpstreamStore, ATableThatDoesNotFitIsAskedForOnceItIsMuchSmaller) {
+  UpstreamOptions options;
+  options.limits.max_routes = 20;
+  options.limits.max_bytes = sizeof(Route);
+  options.first_attempt = options.last_attempt = absl::Hours(1);
+  std::atomic<bool> fits = false;
+  OfTwoTables two(options, [&](auto& writer) {
+    writer.Write(
+        fits ? Whole(6)
+             : FakeLeader::Generation(5, /*reset=*/true, {kRoute, kOther}));
+  });
+  two.routes = 20;
+  EXPECT_TRUE(OfTwoTables::Soon([&] { return two.store->missing() == 1; }));
+  two.routes = 19;  // may fit as little
+  const int lists = two.lists;
+  EXPECT_TRUE(OfTwoTables::Soon([&] { return two.lists > lists + 3; }));
+  EXPECT_EQ(two.watches, 1);
+  fits = true;
+  two.routes = 10;
+  EXPECT_THAT(two.notes.Await(1), ElementsAre("whole 6"));
+  EXPECT_EQ(two.watches, 2);
 }
 
 }  // namespace

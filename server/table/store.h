@@ -336,6 +336,12 @@ class TableFeed {
   // cannot be read or followed.
   virtual size_t missing() const = 0;
 
+  // Why the table with this name counts there; OK if it does not, or if that is
+  // not known.
+  virtual absl::Status WhyMissing(absl::string_view /*name*/) const {
+    return absl::OkStatus();
+  }
+
   // Of the connections to others that keep the store; null if these are in
   // plaintext.
   virtual TlsReloader* tls() = 0;

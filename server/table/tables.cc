@@ -213,15 +213,19 @@ absl::StatusOr<TableRef> Tables::Find(absl::string_view name) const {
     const auto it = map->find(name);
     if (it != map->end()) return it->second;
   }
-  absl::Status absent = NotFound(name);
-  const MutexLock lock(follow_mutex_);
-  for (const auto& [id, left] : left_out_) {
-    if (left.name != name) continue;
-    absent = FieldError(
-        absent.code(), ErrorReason(absent), "table",
-        absl::StrCat(absent.message(), " here: ", left.why.message()));
+  absl::Status why =
+      feed() == nullptr ? absl::OkStatus() : feed()->WhyMissing(name);
+  {
+    const MutexLock lock(follow_mutex_);
+    for (const auto& [id, left] : left_out_) {
+      if (left.name == name) why = left.why;
+    }
   }
-  return absent;
+  const absl::Status absent = NotFound(name);
+  return why.ok() ? absent
+                  : FieldError(absent.code(), ErrorReason(absent), "table",
+                               absl::StrCat(absent.message(),
+                                            " here: ", why.message()));
 }
 
 TableRef Tables::Find(const std::string& name, uint64_t id) const {

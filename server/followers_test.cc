@@ -417,6 +417,39 @@ TEST_F(Followers, TellOfTablesThatTheyLack) {
   }));
 }
 
+TEST_F(Followers, NameTheLimitThatATableIsOver) {
+  const std::string limit = "--max_routes=5";
+  const std::string over =
+      "planb_over_limit{table=\"default\",limit=\"routes\"}";
+  const std::string store = NewStorePath("limit");
+  auto leader = Lead(store, {kMetrics});
+  ASSERT_TRUE(leader->Update(Announcement(0, 20, 5)).ok());
+  EXPECT_EQ(leader->Metric(over), 0);
+  EXPECT_EQ(leader->End(), 0);
+  // The server that had it under a higher limit serves it.
+  leader = Lead(store, {kMetrics, limit});
+  EXPECT_EQ(leader->Metric(over), 1);
+  EXPECT_EQ(leader->Lookup("2001:db8:0::1"), 5U);
+  EXPECT_TRUE(absl::StrContains(leader->process().Log(),
+                                "more routes than --max_routes allows"));
+  StoredServer refuses("none", {limit, absl::StrCat("--follow=unix:", link_)});
+  EXPECT_FALSE(refuses.Begins());
+  EXPECT_TRUE(absl::StrContains(
+      OneLine(refuses.process()),
+      "table default has 20 routes; the limit here is 5 (--max_routes)"))
+      << refuses.process().Log();
+  const auto follower = Follow({kMetrics});
+  ExpectSame(*leader, *follower);
+  EXPECT_EQ(follower->Metric(over), 0);
+  v1::UpdateRoutesRequest withdrawal;
+  for (uint32_t i = 0; i < 15; ++i) {
+    AddChange(absl::StrCat("2001:db8:", absl::Hex(i), "::/48"), kNoRoute,
+              withdrawal);
+  }
+  ASSERT_TRUE(leader->Update(withdrawal).ok());
+  EXPECT_EQ(leader->Metric(over), 0);
+}
+
 TEST_F(Followers, SayWhyTheyLackATable) {
   std::atomic<bool> more = false;
   const FakeLeader leader(

@@ -35,6 +35,10 @@ constexpr char kRoutes[] = "Routes in the RIB.";
 constexpr char kIntervals[] =
     "Elementary intervals of the visible FIB, neighbours with one next hop "
     "merged.";
+constexpr char kOverLimit[] =
+    "1 while the table has more than --max_routes or --max_next_hops allow, as "
+    "after one was lowered: it is served and takes no more of these, and a "
+    "follower with the same flags refuses it.";
 constexpr char kGeneration[] =
     "Generation that is accepted, that lookups see, and that is synced to the "
     "disk (0 without a store and with --store_sync normal or off).";
@@ -48,6 +52,18 @@ constexpr Series kSeries[] = {
     {"planb_intervals", kIntervals, The<&S::intervals_v6>, "family", "ipv6"},
     {"planb_next_hops", "Next-hop objects.", The<&S::next_hops>},
     {"planb_next_hop_groups", "Next-hop groups.", The<&S::groups>},
+    {"planb_over_limit", kOverLimit,
+     [](const Table& table, const S& s) {
+       return static_cast<double>(s.routes_v4() + s.routes_v6() >
+                                  table.limits().max_routes);
+     },
+     "limit", "routes"},
+    {"planb_over_limit", kOverLimit,
+     [](const Table& table, const S& s) {
+       return static_cast<double>(s.next_hops() + s.groups() >
+                                  table.limits().max_next_hops);
+     },
+     "limit", "next_hops"},
     {"planb_generation", kGeneration, The<&S::accepted_generation>, "stage",
      "accepted"},
     {"planb_generation", kGeneration, The<&S::visible_generation>, "stage",

@@ -109,7 +109,11 @@ absl::Status FromGrpc(const grpc::Status& status) {
   if (status.ok()) return absl::OkStatus();
   google::rpc::Status rich;
   if (!rich.ParseFromString(status.error_details())) rich.Clear();
-  return Describe(ToCode(status.error_code()), status.error_message(), rich);
+  const absl::StatusCode code = ToCode(status.error_code());
+  return Describe(code == absl::StatusCode::kCancelled
+                      ? absl::StatusCode::kUnavailable
+                      : code,
+                  status.error_message(), rich);
 }
 
 absl::Status FromBatchError(const v1::BatchError& error) {
@@ -154,8 +158,7 @@ BackoffOptions Normalized(BackoffOptions options) {
 }  // namespace
 
 bool IsRetryable(const absl::Status& status) {
-  return absl::IsUnavailable(status) || absl::IsCancelled(status) ||
-         RetryDelay(status).has_value();
+  return absl::IsUnavailable(status) || RetryDelay(status).has_value();
 }
 
 bool MayWatchAgain(const absl::Status& status) {

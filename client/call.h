@@ -38,7 +38,9 @@ namespace planb::client {
 
 // The same code, and the message with reason and field violations appended as
 // above. Omits details that do not parse. A code that gRPC does not define
-// becomes UNKNOWN.
+// becomes UNKNOWN, and CANCELLED becomes UNAVAILABLE: a server that ends
+// cancels the calls that still come. REQUIRES: the caller has not cancelled the
+// call.
 absl::Status FromGrpc(const grpc::Status& status);
 
 // The error of one batch of a stream, in the same form. A code that is not an
@@ -75,8 +77,8 @@ struct BackoffOptions {
   double jitter = 0.5;
 };
 
-// True if another stream may succeed after this error: UNAVAILABLE, CANCELLED
-// (by the server), or one with RetryInfo.
+// True if another stream may succeed after this error: UNAVAILABLE, or one with
+// RetryInfo.
 bool IsRetryable(const absl::Status& status);
 
 // True if another watch may succeed after this error: it is retryable, or the

@@ -26,6 +26,7 @@
 #include "base/monotonic_time.h"
 #include "base/testing/test_certificates.h"
 #include "client/channel.h"
+#include "client/table_client.h"
 #include "client/testing/misbehaving_proxy.h"
 #include "client/testing/real_server_fixture.h"
 #include "google/rpc/error_details.pb.h"
@@ -35,20 +36,36 @@ namespace planb::client {
 
 namespace {
 
-// Errors keep their code, message and details.
+// Errors keep their code, message and details. This side has cancelled nothing.
 
 TEST(FromGrpc, EveryCodeKeepsItsNumberAndMessage) {
   EXPECT_TRUE(FromGrpc(grpc::Status::OK).ok());
   for (int code = 1; code <= 16; ++code) {
     const absl::Status status =
         FromGrpc(grpc::Status(static_cast<grpc::StatusCode>(code), "x"));
-    EXPECT_EQ(static_cast<int>(status.code()), code);
+    EXPECT_EQ(status.code(), code == 1 ? absl::StatusCode::kUnavailable
+                                       : static_cast<absl::StatusCode>(code));
     EXPECT_EQ(status.message(), "x");
     EXPECT_EQ(ErrorReason(status), "");
     EXPECT_FALSE(RetryDelay(status).has_value());
   }
   const grpc::Status odd(static_cast<grpc::StatusCode>(17), "x");
   EXPECT_EQ(FromGrpc(odd).code(), absl::StatusCode::kUnknown);
+}
+
+// As a server does to those that come as it ends.
+TEST(CallUnary, ACallThatTheServerCancelsMayBeRepeated) {
+  testing::MisbehavingProxy proxy(testing::SharedServer());
+  proxy.EndCalls(0, grpc::Status(grpc::StatusCode::CANCELLED, "ends"), 1,
+                 "GetTable");
+  const TableClient client(proxy.Channel());
+  const auto get = [&] {
+    return client.GetTable("default", Deadline::After(absl::Seconds(60)));
+  };
+  const absl::Status ended = get().status();
+  EXPECT_EQ(ended, absl::UnavailableError("ends"));
+  EXPECT_TRUE(IsRetryable(ended));
+  EXPECT_TRUE(get().ok());
 }
 
 TEST(FromGrpc, DetailsBecomeReadable) {
@@ -236,9 +253,9 @@ TEST(RetryPolicy, TheServerMayAskForMoreTime) {
   EXPECT_EQ(retry.next_attempt(), At(30));
 }
 
-TEST(IsRetryable, UnavailableCancelledOrRetryInfo) {
+TEST(IsRetryable, UnavailableOrRetryInfo) {
   EXPECT_TRUE(IsRetryable(kGone));
-  EXPECT_TRUE(IsRetryable(absl::CancelledError("")));
+  EXPECT_FALSE(IsRetryable(absl::CancelledError("")));
   EXPECT_FALSE(IsRetryable(absl::ResourceExhaustedError("")));
   EXPECT_FALSE(IsRetryable(absl::InternalError("")));
   EXPECT_FALSE(IsRetryable(absl::UnimplementedError("")));

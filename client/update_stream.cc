@@ -128,6 +128,9 @@ void UpdateStream::Receive(const v1::StreamUpdatesRequest& hello) {
   std::deque<InFlight> unanswered;
   {
     const MutexLock lock(mutex_);
+    if (cancelled_ && !end.ok()) {
+      end = absl::CancelledError("the stream was cancelled");
+    }
     unanswered.swap(in_flight_);
   }
   if (end.ok() && !unanswered.empty()) {
@@ -182,6 +185,10 @@ absl::Status UpdateStream::AwaitEnd(absl::Time deadline) {
 }
 
 void UpdateStream::CancelAndJoin() {
+  {
+    const MutexLock lock(mutex_);
+    cancelled_ = true;
+  }
   context_.TryCancel();
   if (receiver_.joinable()) receiver_.join();
 }

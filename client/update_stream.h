@@ -125,6 +125,7 @@ class UpdateStream {
   std::deque<InFlight> in_flight_ ABSL_GUARDED_BY(mutex_);
   // No further reply will come.
   bool over_ ABSL_GUARDED_BY(mutex_) = false;
+  bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;  // by this side
   // The status of the stream, set after the last call of on_reply_.
   std::optional<absl::Status> end_ ABSL_GUARDED_BY(mutex_);
 

@@ -38,10 +38,12 @@ ABSL_FLAG(
     std::string, next_hops, "as-given",
     "as-given, random:N for one of N drawn for each route, sets:N for all "
     "of N equally often, or wide-sets:N for the largest ids");
-ABSL_FLAG(std::string, what, "rate",
-          "rate: batches; threads: of all cores together; single: one address "
-          "a call; memory: of the structure and of a build; updates: changes, "
-          "or builds where an engine has none");
+ABSL_FLAG(
+    std::string, what, "rate",
+    "rate: batches; threads: of all cores together; single: one address "
+    "a call; memory: of the structure and of a build; updates: changes, "
+    "or builds where an engine has none; covers: changes of prefixes that "
+    "cover others, by length");
 ABSL_FLAG(uint64_t, addresses, 1 << 20,
           "addresses in a trace; 4096 of them stay in the cache");
 ABSL_FLAG(double, segment_ms, 10, "least time of a timed segment");
@@ -82,11 +84,10 @@ absl::StatusOr<ComparisonOptions> OptionsFromFlags() {
   options.segment_milliseconds = absl::GetFlag(FLAGS_segment_ms);
   options.csv = absl::GetFlag(FLAGS_csv);
   using What = ComparisonOptions::What;
-  const std::map<std::string, What> whats = {{"rate", What::kRate},
-                                             {"threads", What::kThreads},
-                                             {"single", What::kSingle},
-                                             {"memory", What::kMemory},
-                                             {"updates", What::kUpdates}};
+  const std::map<std::string, What> whats = {
+      {"rate", What::kRate},       {"threads", What::kThreads},
+      {"single", What::kSingle},   {"memory", What::kMemory},
+      {"updates", What::kUpdates}, {"covers", What::kCovers}};
   const auto what = whats.find(absl::GetFlag(FLAGS_what));
   if (what == whats.end() || options.addresses == 0) {
     return absl::InvalidArgumentError("--what or --addresses is wrong");

@@ -20,6 +20,7 @@
 #include "benchmarks/engine/inputs.h"
 #include "benchmarks/engine/machine.h"
 #include "benchmarks/rivals/huge_array.h"
+#include "lpm/synthetic/random.h"
 #include "lpm/synthetic/reference_table.h"
 
 namespace planb {
@@ -428,31 +429,87 @@ absl::StatusOr<Percentiles> UpdateTimes(UpdatableBaseline& baseline,
   return PercentilesOf(std::move(times));
 }
 
-absl::Status ReportUpdates(const Table& table,
-                           absl::Span<const Subject* const> subjects,
-                           Report& report) {
+// Changes that are made by updates of `size`, and the name of their figures.
+struct Updates {
+  std::string name;
+  std::vector<Route> changes;
+  size_t size = 1;
+};
+
+// Prefixes of `length` bits that cover routes, drawn by these: each gets
+// another next hop, and then what it had.
+std::vector<Route> CoverChanges(const Table& table, const RouteSet& routes,
+                                int length) {
+  constexpr size_t kCovers = 16;
+  Random random(1);
+  std::vector<Route> changes;
+  for (size_t tries = 0; tries < 100 * kCovers && changes.size() < 2 * kCovers;
+       ++tries) {
+    const Prefix& inside =
+        table.routes[random.Below(table.routes.size())].prefix;
+    if (inside.length() <= length) continue;
+    const Prefix cover = Prefix::Truncate(inside.address(), length);
+    const NextHopId before = routes.Find(cover);
+    const NextHopId other =
+        table.routes[random.Below(table.routes.size())].next_hop;
+    if (other == before) continue;
+    changes.push_back({cover, other});
+    changes.push_back({cover, before});
+  }
+  return changes;
+}
+
+absl::StatusOr<std::vector<Updates>> MakeUpdates(const Table& table,
+                                                 ComparisonOptions::What what) {
+  const RouteSet routes(table.family, table.routes);
+  std::vector<Updates> all;
+  if (what == ComparisonOptions::What::kCovers) {
+    const int most = table.family == Family::kIpv6 ? 48 : 24;
+    for (int length = 0; length <= most; length += length < 8 ? 4 : 2) {
+      auto changes = CoverChanges(table, routes, length);
+      if (changes.empty()) continue;
+      all.push_back({absl::StrCat("cover", length), std::move(changes)});
+    }
+    if (all.empty()) return absl::FailedPreconditionError("nothing to cover");
+    return all;
+  }
   constexpr size_t kChanges = 20'000;
   const auto churn = MakeChurn(table.routes, kChanges);
   if (!churn.ok()) return churn.status();
-  RouteSet routes(table.family, table.routes);
-  const std::vector<Route> changes = ThereAndBack(routes.Share(), *churn);
+  for (const size_t size : {size_t{1}, size_t{100}}) {
+    all.push_back({absl::StrCat("update", size),
+                   ThereAndBack(routes.Share(), *churn), size});
+  }
+  return all;
+}
+
+absl::Status ReportUpdates(const Table& table,
+                           absl::Span<const Subject* const> subjects,
+                           const ComparisonOptions& options, Report& report) {
+  const auto all = MakeUpdates(table, options.what);
+  if (!all.ok()) return all.status();
   for (const Subject* const subject : subjects) {
     const Engine& engine = *subject->engine;
     if (!engine.updatable) {  // a change is a build
-      report.Add(*subject, "update1_p50_us",
+      report.Add(*subject, absl::StrCat(all->front().name, "_p50_us"),
                  {subject->build_milliseconds * 1e3});
       continue;
     }
     const auto baseline =
         engine.updatable(table.family, UpTo(engine.max_length, table.routes));
-    for (const size_t size : {size_t{1}, size_t{100}}) {
-      const auto of_updates = UpdateTimes(*baseline, changes, size);
-      if (!of_updates.ok()) return of_updates.status();
-      const Percentiles& times = *of_updates;
-      const std::string name = absl::StrCat("update", size);
-      report.Add(*subject, absl::StrCat(name, "_p50_us"), {times.median});
-      report.Add(*subject, absl::StrCat(name, "_p99_us"), {times.p99});
-      report.Add(*subject, absl::StrCat(name, "_max_us"), {times.max});
+    for (const Updates& updates : *all) {
+      std::vector<double> median, p99, max;
+      for (int i = 0; i < options.repeats; ++i) {
+        const auto times =
+            UpdateTimes(*baseline, updates.changes, updates.size);
+        if (!times.ok()) return times.status();
+        median.push_back(times->median);
+        p99.push_back(times->p99);
+        max.push_back(times->max);
+      }
+      report.Add(*subject, absl::StrCat(updates.name, "_p50_us"), median);
+      report.Add(*subject, absl::StrCat(updates.name, "_p99_us"), p99);
+      report.Add(*subject, absl::StrCat(updates.name, "_max_us"), max);
     }
   }
   return absl::OkStatus();
@@ -513,7 +570,8 @@ int CompareOn(const Table& table, const std::vector<Subject>& subjects,
         ReportMemory(table, right, report);
         break;
       case What::kUpdates:
-        if (const absl::Status s = ReportUpdates(table, right, report);
+      case What::kCovers:
+        if (const absl::Status s = ReportUpdates(table, right, options, report);
             !s.ok()) {
           std::fprintf(report.out(), "%s\n", s.ToString().c_str());
         }

@@ -108,6 +108,8 @@ struct ComparisonOptions {
     // The time of changes of the table one at a time and a hundred together
     // (percentiles). Where an engine has no updates, a change is a build.
     kUpdates,
+    // The same for prefixes that cover others, by their length.
+    kCovers,
   };
   What what = What::kRate;
   // A file that gets a line for each figure, after what it has; empty: none.

@@ -220,7 +220,8 @@ TEST_F(ComparisonTest, EachMeasurementHasItsFigures) {
       {What::kThreads, {"rate_mps"}},
       {What::kSingle, {"dependent_ns", "alone_p50_ns", "alone_p99_ns"}},
       {What::kMemory, {"bytes_per_route", "build_ms"}},
-      {What::kUpdates, {"update1_p50_us", "update100_max_us"}}};
+      {What::kUpdates, {"update1_p50_us", "update100_max_us"}},
+      {What::kCovers, {"cover0_p50_us", "cover12_max_us"}}};
   for (const auto& [what, metrics] : wanted) {
     ComparisonOptions options = Options();
     options.what = what;

@@ -434,6 +434,44 @@ struct Form {
     WriteValues<V>(from.values.data() + begin, static_cast<uint32_t>(count),
                    kKeys + 1, reinterpret_cast<char*>(line->words) + kValuesAt);
   }
+
+  static bool AnyValue(const Line* line, uint32_t value, uint32_t flag) {
+    uint32_t any = 0;
+    for (uint32_t i = 0; i <= kKeys; ++i) {
+      const uint32_t at = ValueAt(line, i);
+      any |= (at == value ? 1 : 0) | (at & flag);
+    }
+    return any != 0;
+  }
+  static void Find(const Line* node, uint32_t leaves, uint32_t value,
+                   uint32_t flag, std::vector<PartitionEditor::Found>& found) {
+    for (uint32_t leaf = 0; leaf < leaves; ++leaf) {
+      const Line* const line = node + 1 + leaf;
+      if (!AnyValue(line, value, flag)) continue;
+      const uint32_t count = Intervals(line);
+      const uint32_t end = leaf + 1 < leaves ? KeyAt(node, leaf) : kLast;
+      for (uint32_t i = 0; i < count; ++i) {
+        const uint32_t at = ValueAt(line, i);
+        if (at != value && (at & flag) == 0) continue;
+        found.push_back({.index = leaf * (kKeys + 1) + i,
+                         .start = i == 0 ? Start(node, leaf)
+                                         : uint32_t{KeyAt(line, i - 1)} + 1,
+                         .last = i + 1 < count ? KeyAt(line, i) : end,
+                         .value = at});
+      }
+    }
+  }
+  // As WriteValues has it, for the last value of a leaf, too.
+  static void WriteValue(Line* node, uint32_t index, uint32_t value) {
+    Line* const line = node + 1 + index / (kKeys + 1);
+    uint32_t i = index % (kKeys + 1);
+    const uint32_t end = i + 1 == Intervals(line) ? kKeys + 1 : i + 1;
+    for (const V v = static_cast<V>(value); i < end; ++i) {
+      std::memcpy(
+          reinterpret_cast<char*>(line->words) + kValuesAt + i * sizeof(V), &v,
+          sizeof(V));
+    }
+  }
 };
 
 }  // namespace
@@ -518,6 +556,45 @@ std::optional<PartitionEditor::Result> PartitionEditor::CopyOf(
     std::memcpy(to + 1 + begin + written, node + 1 + end, rest * sizeof(Line));
   }
   return result;
+}
+
+// Calls `visit` with the form of a partition.
+template <typename Visit>
+auto PartitionEditor::WithForm(bool narrow, const Visit& visit) const {
+  switch (shape_.value_bytes) {
+    case 1:
+      return narrow ? visit(Form<uint16_t, uint8_t>())
+                    : visit(Form<uint32_t, uint8_t>());
+    case 2:
+      return narrow ? visit(Form<uint16_t, uint16_t>())
+                    : visit(Form<uint32_t, uint16_t>());
+    default:
+      return narrow ? visit(Form<uint16_t, uint32_t>())
+                    : visit(Form<uint32_t, uint32_t>());
+  }
+}
+
+void PartitionEditor::Find(uint32_t first, bool narrow, uint32_t value,
+                           uint32_t flag, std::vector<Found>& found) const {
+  found.clear();
+  WithForm(narrow, [&](auto form) {
+    form.Find(lines_.at(first), lines_.size(first) - 1, value, flag, found);
+  });
+}
+
+uint32_t PartitionEditor::CopyWith(uint32_t first, bool narrow,
+                                   const std::vector<uint32_t>& changed,
+                                   uint32_t value) {
+  const uint32_t size = lines_.size(first);
+  const uint32_t copy = lines_.Allocate(size);
+  if (lines_.overflow()) return copy;
+  std::memcpy(lines_.at(copy), lines_.at(first), size * sizeof(Line));
+  WithForm(narrow, [&](auto form) {
+    for (uint32_t index : changed) {
+      form.WriteValue(lines_.at(copy), index, value);
+    }
+  });
+  return copy;
 }
 
 template <typename Key>

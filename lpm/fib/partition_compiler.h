@@ -248,6 +248,22 @@ class PartitionEditor {
                                    const Slot& slot,
                                    std::vector<uint32_t>& dropped);
 
+  // An interval, the `index`th of those that there is room for; in the
+  // partition's terms.
+  struct Found {
+    uint32_t index;
+    uint32_t start, last;
+    uint32_t value;
+  };
+  // Makes `found` the intervals of the partition at `first` that have `value`,
+  // or `flag` in their value, ascending. O(bytes of the partition).
+  void Find(uint32_t first, bool narrow, uint32_t value, uint32_t flag,
+            std::vector<Found>& found) const;
+  // Copies the partition at `first`; the intervals `changed` have `value` in
+  // the copy. Returns its first line, a block without slots.
+  uint32_t CopyWith(uint32_t first, bool narrow,
+                    const std::vector<uint32_t>& changed, uint32_t value);
+
  private:
   template <typename Key>
   std::optional<Result> Copy(uint32_t first, const IntervalChange& change,
@@ -256,6 +272,8 @@ class PartitionEditor {
   std::optional<Result> CopyOf(uint32_t first, const IntervalChange& change,
                                const Slot& slot,
                                std::vector<uint32_t>& dropped);
+  template <typename Visit>
+  auto WithForm(bool narrow, const Visit& visit) const;
 
   const LeafShape& shape_;
   LinePool& lines_;

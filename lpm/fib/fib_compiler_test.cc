@@ -102,7 +102,8 @@ TEST_P(FibCompilerContract,
   EXPECT_EQ(compiler.counters().full, 1U);
 }
 
-TEST_P(FibCompilerContract, OnlyPrefixesShorterThanEightCompileEverything) {
+TEST_P(FibCompilerContract,
+       OnlyPrefixesShorterThanEightAmongOthersCompileEverything) {
   const std::vector<Route> all = RandomRoutes(
       {.family = GetParam(), .count = 3000, .min_length = 9, .seed = 8});
   FibCompiler compiler(GetParam());

@@ -121,6 +121,22 @@ uint32_t ForEachInterval(const Line* lines, uint32_t entry,
              : ForEachIntervalAt<uint16_t>(node, shape, visit);
 }
 
+// The value that the walk by `key` comes to from `entry`.
+inline uint32_t ValueAt(const Line* lines, const LeafShape& shape,
+                        uint32_t entry, uint32_t key) {
+  while (TypeOf(entry) == kTableEntry) {
+    const uint32_t at = TableIndex(entry, key);
+    entry = lines[at / kLineWords].words[at % kLineWords];
+  }
+  uint32_t found = PayloadOf(entry);
+  if (TypeOf(entry) == kValueEntry) return found;
+  if (TypeOf(entry) == kNarrowEntry) key = key >> ShiftOf(entry) & 0xffff;
+  ForEachInterval(lines, entry, shape, [&](uint32_t start, uint32_t value) {
+    if (start <= key) found = value;
+  });
+  return found;
+}
+
 }  // namespace planb
 
 #endif  // PLANB_LPM_FIB_FIB_WALK_H_

@@ -369,6 +369,14 @@ uint32_t TableCompiler::CoverOf(const RouteSet& routes,
   return cover.has_value() ? values_.ToValue(*cover) : 0;
 }
 
+uint32_t TableCompiler::ValueOf(const RouteSet& routes, const Prefix& prefix) {
+  const RouteSet::const_iterator at = routes.LowerBound(prefix);
+  if (at == routes.end()) return CoverOf(routes, at, prefix);
+  const Route route = *at;
+  return route.prefix == prefix ? values_.ToValue(route)
+                                : CoverOf(routes, at, prefix);
+}
+
 Prefix TableCompiler::PrefixOf(const MainSlot& slot) const {
   return Prefix::Truncate(
       Address::FromBits(family_, absl::MakeUint128(slot.low << 16, 0)),

@@ -273,6 +273,8 @@ class TableCompiler {
   // nothing is compiled.
   const IntervalList<absl::uint128>& LongIntervalsOf(const RouteSet& routes,
                                                      const Prefix& prefix);
+  // The value of the route of `prefix`, or of what covers it.
+  uint32_t ValueOf(const RouteSet& routes, const Prefix& prefix);
   SlotCompiler& slots() { return slots_; }
   DescriptorCompiler& long_slots() { return descriptor_compiler_; }
 

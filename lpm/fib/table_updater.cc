@@ -38,23 +38,6 @@ uint64_t SlotsTouched(absl::Span<const Prefix> changed, int length) {
 
 bool IsLong(const Prefix& prefix) { return prefix.length() > kMainBits; }
 
-// The value that the walk by `key` comes to from `entry`.
-uint32_t ValueAt(TableCompiler& table, uint32_t entry, uint32_t key) {
-  const Line* const lines = table.lines().at(0);
-  while (TypeOf(entry) == kTableEntry) {
-    const uint32_t at = TableIndex(entry, key);
-    entry = lines[at / kLineWords].words[at % kLineWords];
-  }
-  uint32_t found = PayloadOf(entry);
-  if (TypeOf(entry) == kValueEntry) return found;
-  if (TypeOf(entry) == kNarrowEntry) key = key >> ShiftOf(entry) & 0xffff;
-  ForEachInterval(lines, entry, table.shape(),
-                  [&](uint32_t start, uint32_t value) {
-                    if (start <= key) found = value;
-                  });
-  return found;
-}
-
 // Whether `visit` is true for all values, none with a flag, that addresses have
 // in a slot: `entry` leads to it, and `slot` is its place in the key space of a
 // descriptor of `length` bits. Ends at the first that is not.
@@ -112,6 +95,8 @@ void TableUpdater::Update(const RouteSet& routes, Changes changed,
   generation_ = generation;
   oldest_ = oldest;
   written_.clear();
+  // What a table says before all of it is compiled is no guide.
+  covers_ = changed.size() == 1 && generation != 0;
   if (changed.size() > 1) Prefetch(changed);
   while (!changed.empty() && !table_.failed()) {
     // The slots of the first change, and all changes in them.
@@ -121,6 +106,13 @@ void TableUpdater::Update(const RouteSet& routes, Changes changed,
         static_cast<uint32_t>(SlotsTouched(changed.first(1), kRootBits));
     size_t count = 0;
     for (uint32_t i = first; i < first + slots && !table_.failed(); ++i) {
+      if (covers_ && slots > 1) {
+        i = CoverRoot(routes, changed[0], i, first + slots);
+        if (i == first + slots) {
+          count = 1;
+          break;
+        }
+      }
       const MainSlot slot = {uint64_t{i} << kBelowRoot, kBelowRoot};
       count = CountIn(changed, slot);
       roots_.push_back(i);
@@ -175,6 +167,63 @@ void TableUpdater::Prefetch(Changes changed) {
   }
 }
 
+// Gives slots of the root from `i` on their value, as long as they have but one
+// and `prefix`, which covers them, decides it alone or not at all. Returns the
+// first other one, or `end`.
+uint32_t TableUpdater::CoverRoot(const RouteSet& routes, const Prefix& prefix,
+                                 uint32_t i, uint32_t end) {
+  const auto is_value = [&](uint32_t slot) {
+    return TypeOf(table_.root().entries[slot]) == kValueEntry;
+  };
+  const uint32_t value = table_.ValueOf(routes, prefix);
+  while (i < end && is_value(i)) {
+    const Prefix slot =
+        table_.PrefixOf({uint64_t{i} << kBelowRoot, kBelowRoot});
+    const RouteSet::const_iterator next = routes.LowerBound(slot);
+    uint32_t free_end = end;  // no route begins in the slots before
+    if (next != routes.end()) {
+      free_end = static_cast<uint32_t>(std::min<uint64_t>(
+          end, MainBits((*next).prefix.first()) >> kBelowRoot));
+    }
+    if (free_end == i) return i;
+    const std::optional<Route> cover = routes.Cover(slot, next);
+    if (cover.has_value() && cover->prefix.length() > prefix.length()) {
+      ++i;
+      continue;
+    }
+    for (; i < free_end && is_value(i); ++i) {
+      table_.root().entries[i] = MakeEntry(kValueEntry, value);
+      roots_.push_back(i);
+    }
+  }
+  return i;
+}
+
+// Changes the slots of a table that `prefix`, the only change, covers.
+void TableUpdater::EditCover(const RouteSet& routes, const Prefix& prefix,
+                             const Place& place) {
+  const uint32_t entry = table_.EntryAt(place.position);
+  MainTable table = MainTableAt(entry, place.slot);
+  const size_t written_before = written_.size();
+  table.first = CopyTable(entry, KeyOf(place.slot),
+                          place.slot.width - table.below, place.position);
+  if (table_.failed()) return;
+  const bool edited =
+      cover_editor_.Edit(routes, prefix, table_.ValueOf(routes, prefix), table);
+  // What is left is of parts of the prefix, and so of several old values.
+  covers_ = false;
+  if (edited) {
+    for (const Prefix& left : cover_editor_.left()) {
+      if (table_.failed()) return;
+      UpdateSlot(routes, {&left, 1}, place);
+    }
+  }
+  spares_.Written(table.first / kLineWords, table.entries() / kLineWords,
+                  absl::MakeConstSpan(written_).subspan(written_before));
+  if (!edited) UpdateSlot(routes, {&prefix, 1}, place);
+  covers_ = true;
+}
+
 // Tables of fewer lines are copied whole.
 constexpr uint32_t kLeastSpare = 4;
 
@@ -207,6 +256,9 @@ void TableUpdater::UpdateSlot(const RouteSet& routes, Changes changed,
   const MainTable before = MainTableAt(entry, slot);
   const int length = kMainBits - before.below;
   const uint32_t entries = before.entries();
+  if (covers_ && changed[0].length() < length) {
+    return EditCover(routes, changed[0], place);
+  }
   if (all || SlotsTouched(changed, length) > entries / 4) {
     return CompileAnew(routes, place);
   }
@@ -256,7 +308,8 @@ void TableUpdater::EditSlot(const RouteSet& routes, const Prefix& prefix,
   by_.Clear();
   moved_ = 0;
   if (IsLong(prefix)) {
-    const uint32_t value = ValueAt(table_, entry, low);
+    const uint32_t value =
+        ValueAt(table_.lines().at(0), table_.shape(), entry, low);
     by_.Add(low, EditLong(routes, prefix, value, kMainBits));
     FindSharers(entry, place);  // there were others further down
   } else {
@@ -377,8 +430,9 @@ uint32_t TableUpdater::EditLong(const RouteSet& routes, const Prefix& prefix,
   const auto low = static_cast<uint32_t>(range.low);
   IntervalList<uint32_t> by;
   if (prefix.length() > below) {
-    by.Add(low, EditLong(routes, prefix, ValueAt(table_, descriptor.entry, low),
-                         below));
+    const uint32_t at_low =
+        ValueAt(table_.lines().at(0), table_.shape(), descriptor.entry, low);
+    by.Add(low, EditLong(routes, prefix, at_low, below));
   } else {
     by =
         compiler.Cut(table_.LongIntervalsOf(routes, prefix), first, last, bits);

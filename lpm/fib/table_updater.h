@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "lpm/fib/cover_editor.h"
 #include "lpm/fib/elementary_intervals.h"
 #include "lpm/fib/fib_memory.h"
 #include "lpm/fib/partition_compiler.h"
@@ -25,7 +26,9 @@ namespace planb {
 class TableUpdater {
  public:
   explicit TableUpdater(TableCompiler& table)
-      : table_(table), editor_(table.shape(), table.lines()) {
+      : table_(table),
+        editor_(table.shape(), table.lines()),
+        cover_editor_(table, editor_, spares_, garbage_) {
     table_.slots().LogTo(&written_);
     table_.long_slots().slots().LogTo(&written_);
   }
@@ -40,7 +43,8 @@ class TableUpdater {
   // from at most at `changed`. Writes to the root, and to lines and descriptors
   // that were not in use, but to none that were. If the table failed(), it is
   // of no use. It becomes that of `generation`; `oldest` is the oldest one that
-  // has readers. REQUIRES: `changed` ascends.
+  // has readers. REQUIRES: `changed` ascends; `generation` is 0 as long as not
+  // all of the table is compiled.
   void Update(const RouteSet& routes, absl::Span<const Prefix> changed,
               uint64_t generation, uint64_t oldest);
 
@@ -65,6 +69,10 @@ class TableUpdater {
 
   void Prefetch(Changes changed);
   void UpdateSlot(const RouteSet& routes, Changes changed, const Place& place);
+  uint32_t CoverRoot(const RouteSet& routes, const Prefix& prefix, uint32_t i,
+                     uint32_t end);
+  void EditCover(const RouteSet& routes, const Prefix& prefix,
+                 const Place& place);
   void CompileAnew(const RouteSet& routes, const Place& place);
   void EditSlot(const RouteSet& routes, const Prefix& prefix,
                 const Place& place);
@@ -82,6 +90,9 @@ class TableUpdater {
 
   TableCompiler& table_;
   PartitionEditor editor_;
+  CoverEditor cover_editor_;
+  // Whether the change in work may be one of a cover of what was right before.
+  bool covers_ = false;
   Garbage garbage_;
   std::vector<uint32_t> roots_;
   SpareTables spares_;

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "lpm/fib/cover_editor.h"
+
+#include <algorithm>
+#include <cstring>
+#include <iterator>
+#include <optional>
+#include <utility>
+
+#include "absl/numeric/bits.h"
+#include "lpm/fib/fib_walk.h"
+#include "lpm/kernels/layout.h"
+
+namespace planb {
+namespace {
+
+// So much may be left to be edited one by one: what takes about a third of
+// compiling the slots of a crowded /12 anew.
+constexpr size_t kMostLeft = 96;
+
+}  // namespace
+
+bool CoverEditor::Edit(const RouteSet& routes, const Prefix& prefix,
+                       uint32_t value, const MainTable& table) {
+  length_ = prefix.length();
+  value_ = value;
+  left_.clear();
+  const int width = kMainBits - length_;
+  const uint64_t first = MainBits(prefix.first());
+  const Range within = {
+      std::max(first, table.slot.low),
+      std::min(first | ((uint64_t{1} << width) - 1), table.slot.last())};
+  if (table.slot.width < width) {
+    const std::optional<Route> cover =
+        routes.Cover(table_.PrefixOf(table.slot));
+    if (cover.has_value() && cover->prefix.length() > length_) return true;
+  }
+  FindGaps(routes, prefix, within, /*most=*/1);
+  if (!gaps_.empty()) {
+    // What the first gap has, all have.
+    old_value_ = ValueAt(gaps_[0].first);
+    left_.clear();
+    if (old_value_ == value_) return true;
+    if (old_value_ != 0) FindGaps(routes, prefix, within, ~size_t{0});
+    open_.clear();
+    Walk(routes, table, table.IndexOf(within.first),
+         table.IndexOf(within.last) + 1);
+    // Sharers elsewhere keep these as they are.
+    for (const Open& partition : open_) {
+      for (const Sharer& sharer : partition.sharers) {
+        Leave({sharer.slot.low, sharer.slot.last()});
+      }
+    }
+    gaps_ = {};  // fib_bound.cc has no room for them beside a compilation
+  }
+  return left_.size() <= kMostLeft;
+}
+
+// The gaps in a range of addresses, or the first `most` of them. What is left
+// are the /48s of longer routes in them.
+void CoverEditor::FindGaps(const RouteSet& routes, const Prefix& prefix,
+                           const Range& within, size_t most) {
+  gaps_.clear();
+  next_gap_ = 0;
+  uint64_t next = within.first;  // what is below was looked at
+  const auto add_gap = [&](uint64_t end) {
+    if (end > next) gaps_.push_back({next, end - 1});
+  };
+  const auto width =
+      static_cast<int>(absl::bit_width(within.first ^ within.last));
+  for (auto it = routes.LowerBound(table_.PrefixOf({within.first, width}));
+       it != routes.end() && gaps_.size() < most; ++it) {
+    const Prefix longer = (*it).prefix;
+    const uint64_t at = MainBits(longer.first());
+    if (at > within.last) break;
+    if (at < next || longer.length() <= prefix.length()) continue;
+    add_gap(at);
+    if (longer.length() > kMainBits) Leave({at, at});
+    next = at + (uint64_t{1} << std::max(kMainBits - longer.length(), 0));
+  }
+  if (gaps_.size() < most) add_gap(within.last + 1);
+}
+
+CoverEditor::Share CoverEditor::ShareOfGaps(const Range& range) {
+  if (old_value_ == 0) return Share::kAll;
+  // Near the one before.
+  while (next_gap_ > 0 && gaps_[next_gap_ - 1].last >= range.first) --next_gap_;
+  while (next_gap_ < gaps_.size() && gaps_[next_gap_].last < range.first) {
+    ++next_gap_;
+  }
+  if (next_gap_ == gaps_.size()) return Share::kNone;
+  const Range& gap = gaps_[next_gap_];
+  if (gap.first > range.last) return Share::kNone;
+  return gap.first <= range.first && range.last <= gap.last ? Share::kAll
+                                                            : Share::kSome;
+}
+
+uint32_t CoverEditor::ValueAt(uint64_t address) {
+  uint32_t entry = table_.root().entries[address >> kBelowRoot];
+  if (TypeOf(entry) == kTableEntry) {
+    entry = table_.EntryAt(
+        {.index = TableIndex(entry, static_cast<uint32_t>(address >> 16))});
+  }
+  return planb::ValueAt(lines_.at(0), table_.shape(), entry,
+                        static_cast<uint32_t>(address));
+}
+
+// REQUIRES: within a slot that has no table.
+void CoverEditor::Leave(const Range& range) {
+  if (left_.size() > kMostLeft) return;
+  const int width =
+      std::max({static_cast<int>(absl::bit_width(range.first ^ range.last)),
+                kMainBits - AddressBits(table_.family()), 0});
+  left_.push_back(table_.PrefixOf({range.first >> width << width, width}));
+}
+
+// The same for the /48 of longer routes, if none of up to a /48 is between
+// these and the prefix.
+void CoverEditor::LeaveLongRoutes(const RouteSet& routes, uint64_t at) {
+  const Prefix prefix = table_.PrefixOf({at, 0});
+  if (routes.Find(prefix) != kNoRoute) return;
+  const std::optional<Route> cover = routes.Cover(prefix);
+  if (cover.has_value() && cover->prefix.length() > length_) return;
+  Leave({at, at});
+}
+
+void CoverEditor::Walk(const RouteSet& routes, const MainTable& table,
+                       uint32_t begin, uint32_t end) {
+  for (uint32_t i = begin; i < end; ++i) {
+    if (table_.failed() || left_.size() > kMostLeft) return;
+    const Sharer at = {table.first + i, table.SlotAt(i)};
+    const uint32_t entry = table_.EntryAt({.index = at.index});
+    switch (TypeOf(entry)) {
+      case kValueEntry:
+        EditValue(routes, entry, at);
+        break;
+      case kTableEntry: {
+        const MainTable below = CopyTable(entry, at);
+        Walk(routes, below, 0, below.entries());
+        break;
+      }
+      default:
+        Meet(routes, entry, at);
+    }
+  }
+}
+
+// A copy of the table of a slot, without a spare one: covers seldom change.
+MainTable CoverEditor::CopyTable(uint32_t entry, const Sharer& at) {
+  MainTable table = MainTableAt(entry, at.slot);
+  const uint32_t from = table.first / kLineWords;
+  if (lines_.fresh(from)) return table;
+  const uint32_t size = lines_.size(from);
+  const uint32_t to = lines_.Allocate(size);
+  if (table_.failed()) return table;
+  std::memcpy(lines_.at(to), lines_.at(from), size * sizeof(Line));
+  const auto spare = spares_.Take(from);
+  if (spare.has_value()) Discard(lines_, spare->first, garbage_.lines);
+  Discard(lines_, from, garbage_.lines);
+  table.first = to * kLineWords;
+  table_.WriteEntry({.index = at.index}, table.Entry());
+  return table;
+}
+
+void CoverEditor::EditValue(const RouteSet& routes, uint32_t entry,
+                            const Sharer& at) {
+  const uint32_t value = PayloadOf(entry);
+  if ((value & table_.shape().flag) != 0) {
+    if (old_value_ == 0) LeaveLongRoutes(routes, at.slot.low);
+    return;
+  }
+  if (value != old_value_) return;
+  const Range range = {at.slot.low, at.slot.last()};
+  switch (ShareOfGaps(range)) {
+    case Share::kNone:
+      break;
+    case Share::kSome:
+      Leave(range);
+      break;
+    case Share::kAll:
+      table_.WriteEntry({.index = at.index}, MakeEntry(kValueEntry, value_));
+  }
+}
+
+// Edits the partition of `entry` when the last of its sharers is met.
+void CoverEditor::Meet(const RouteSet& routes, uint32_t entry,
+                       const Sharer& at) {
+  auto open = std::find_if(
+      open_.rbegin(), open_.rend(),
+      [entry](const Open& partition) { return partition.entry == entry; });
+  if (open == open_.rend()) {
+    open_.push_back({.entry = entry});
+    open = open_.rbegin();
+  }
+  open->sharers.push_back(at);
+  if (open->sharers.size() < lines_.slots(PayloadOf(entry))) return;
+  EditPartition(routes, *open);
+  open_.erase(std::next(open).base());
+}
+
+void CoverEditor::EditPartition(const RouteSet& routes, const Open& partition) {
+  const uint32_t entry = partition.entry;
+  const uint32_t first = PayloadOf(entry);
+  const bool narrow = TypeOf(entry) == kNarrowEntry;
+  const int shift = narrow ? ShiftOf(entry) : 0;
+  const std::vector<Sharer>& sharers = partition.sharers;
+  const Range all = {sharers.front().slot.low, sharers.back().slot.last()};
+  // What all addresses of the partition have above its keys.
+  const uint64_t above = all.first >> (narrow ? shift + 16 : 32)
+                                          << (narrow ? shift + 16 : 32);
+  const uint32_t flag = old_value_ == 0 ? table_.shape().flag : 0;
+  editor_.Find(first, narrow, old_value_, flag, found_);
+  changed_.clear();
+  for (const PartitionEditor::Found& found : found_) {
+    // Intervals also hold slots that are not, or no longer, the partition's.
+    const Range range = {
+        std::max(above | uint64_t{found.start} << shift, all.first),
+        std::min(above | uint64_t{found.last} << shift |
+                     ((uint64_t{1} << shift) - 1),
+                 all.last)};
+    if (range.first > range.last) continue;
+    if (found.value != old_value_) {
+      LeaveLongRoutes(routes, range.first);
+      continue;
+    }
+    switch (ShareOfGaps(range)) {
+      case Share::kNone:
+        break;
+      case Share::kSome:
+        for (const Sharer& sharer : sharers) {
+          const Range in = {std::max(range.first, sharer.slot.low),
+                            std::min(range.last, sharer.slot.last())};
+          if (in.first <= in.last) Leave(in);
+        }
+        break;
+      case Share::kAll:
+        changed_.push_back(found.index);
+    }
+  }
+  if (changed_.empty()) return;
+  const uint32_t copy = editor_.CopyWith(first, narrow, changed_, value_);
+  if (table_.failed()) return;
+  for (const Sharer& sharer : sharers) {
+    table_.WriteEntry({.index = sharer.index},
+                      MakeEntry(TypeOf(entry), copy, ShiftOf(entry)));
+    lines_.AddSlot(copy);
+    if (lines_.marked(first)) lines_.Mark(copy);
+  }
+  Discard(lines_, first, garbage_.lines);
+}
+
+}  // namespace planb

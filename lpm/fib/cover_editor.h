@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Changes of a prefix that covers many slots: only the addresses of no longer
+// route have another value then, and they keep their places.
+
+#ifndef PLANB_LPM_FIB_COVER_EDITOR_H_
+#define PLANB_LPM_FIB_COVER_EDITOR_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "lpm/fib/fib_memory.h"
+#include "lpm/fib/partition_compiler.h"
+#include "lpm/fib/table_compiler.h"
+#include "lpm/fib/table_garbage.h"
+#include "lpm/prefix.h"
+#include "lpm/routes/route_set.h"
+
+namespace planb {
+
+// Gives the addresses that a prefix decides another value, in copies of the
+// tables and partitions on which that shows. Intervals stay as they are, so
+// neighbours may have one value afterwards. Where an interval holds addresses
+// of the prefix and of longer routes, which had one value, or where longer
+// routes than a /48 are, what is left to be done is listed. Thread-compatible.
+class CoverEditor {
+ public:
+  CoverEditor(TableCompiler& table, PartitionEditor& editor,
+              SpareTables& spares, Garbage& garbage)
+      : table_(table),
+        lines_(table.lines()),
+        editor_(editor),
+        spares_(spares),
+        garbage_(garbage) {}
+
+  // `routes` are those of `table` but for `prefix`, which covers some slots of
+  // it, and which has `value` now. Writes to `table`, which no reader knows.
+  // False if too much would be left: then some of it has been done.
+  // O(bytes of what the prefix covers there); and O(routes there) if it decided
+  // these addresses before, or a shorter one did.
+  bool Edit(const RouteSet& routes, const Prefix& prefix, uint32_t value,
+            const MainTable& table);
+
+  // What is left after Edit: prefixes within a slot that has no table, to be
+  // edited as if they had changed. The next Edit empties it.
+  const std::vector<Prefix>& left() const { return left_; }
+
+ private:
+  // Bits 0..47 of a first and a last address.
+  struct Range {
+    uint64_t first, last;
+  };
+  struct Sharer {
+    uint32_t index;  // of its entry
+    MainSlot slot;
+  };
+  // A partition of which not all sharers were met.
+  struct Open {
+    uint32_t entry = 0;
+    std::vector<Sharer> sharers;  // ascending
+  };
+  enum class Share { kNone, kSome, kAll };
+
+  void FindGaps(const RouteSet& routes, const Prefix& prefix,
+                const Range& within, size_t most);
+  Share ShareOfGaps(const Range& range);
+  uint32_t ValueAt(uint64_t address);
+  void Leave(const Range& range);
+  void LeaveLongRoutes(const RouteSet& routes, uint64_t at);
+  void Walk(const RouteSet& routes, const MainTable& table, uint32_t begin,
+            uint32_t end);
+  MainTable CopyTable(uint32_t entry, const Sharer& at);
+  void EditValue(const RouteSet& routes, uint32_t entry, const Sharer& at);
+  void Meet(const RouteSet& routes, uint32_t entry, const Sharer& at);
+  void EditPartition(const RouteSet& routes, const Open& partition);
+
+  TableCompiler& table_;
+  LinePool& lines_;
+  PartitionEditor& editor_;
+  SpareTables& spares_;
+  Garbage& garbage_;
+
+  // Of the present call.
+  int length_ = 0;
+  uint32_t old_value_ = 0, value_ = 0;
+  // Where there is no longer route; where the old value is 0, which no route
+  // has, the first of them only.
+  std::vector<Range> gaps_;
+  size_t next_gap_ = 0;
+  std::vector<Prefix> left_;
+  std::vector<Open> open_;
+  std::vector<PartitionEditor::Found> found_;
+  std::vector<uint32_t> changed_;
+};
+
+}  // namespace planb
+
+#endif  // PLANB_LPM_FIB_COVER_EDITOR_H_

@@ -150,8 +150,8 @@ absl::StatusOr<Route> ParseTextRoute(absl::string_view content);
 // Consumes "via GATEWAY" or "dev INTERFACE" and sets that part of `next_hop`.
 // `ip` names the gateway's family before it if the prefix has another.
 // REQUIRES: words[0] is "via" or "dev". Errors: INVALID_ARGUMENT without a
-// value, for a malformed gateway, 0.0.0.0 and ::, and if `next_hop` has that
-// part already.
+// value, for a malformed gateway, 0.0.0.0 and ::, for an interface that a table
+// cannot have (planb.v1.NextHop), and if `next_hop` has that part already.
 absl::Status ConsumeNextHop(absl::Span<const absl::string_view>& words,
                             NextHop& next_hop);
 

@@ -26,6 +26,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "absl/types/span.h"
+#include "base/utf8.h"
 #include "lpm/address.h"
 #include "lpm/io/byte_source.h"
 #include "lpm/io/route_file.h"
@@ -37,6 +38,8 @@ namespace {
 
 constexpr absl::string_view kBlanks = " \t";
 constexpr absl::string_view kCommentStarts = "#;";
+// As planb.v1.NextHop has it: a server would refuse all that is sent with it.
+constexpr size_t kMaxInterface = 64;
 
 struct Line {
   absl::string_view text;   // its first kMaxTextLine bytes, without newline
@@ -822,6 +825,12 @@ absl::Status ConsumeNextHop(absl::Span<const absl::string_view>& words,
     return Malformed(word, "is there twice");
   }
   if (word == "dev") {
+    if (value.size() > kMaxInterface ||
+        FirstUnprintable(value) != absl::string_view::npos) {
+      return Malformed(
+          value, absl::StrCat("an interface has at most ", kMaxInterface,
+                              " bytes of UTF-8 without control characters"));
+    }
     next_hop.interface = std::string(value);
     return absl::OkStatus();
   }

@@ -75,7 +75,8 @@ struct RouteFileOptions {
 //   service, encapsulated, local, broadcast, multicast and dead ones are
 //   ignored. Of a prefix the lowest metric counts.
 // - `birdc show route` of BIRD 1.6 and 2, also "all" and -v: the selected
-//   routes ("*"). Others are ignored.
+//   routes ("*") of the first table with routes of each family. Others are
+//   ignored, such as those of VPNs.
 // - "ADDRESS LENGTH AS", CAIDA's pfx2as: the AS number is the id. Of several,
 //   "1_2" or "1,2", the first counts.
 // - CSV with a header, by RouteFileOptions::csv_columns. Rows without any field

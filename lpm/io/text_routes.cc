@@ -316,11 +316,39 @@ bool IsBirdRoute(absl::string_view content) {
   return words.size() > kind && IsOneOf(kBirdKinds, words[kind]);
 }
 
+// True for a line that starts a route of something other than an address
+// prefix, or another path to it, as in "64500:1 10.0.0.0/8  unicast [b 10:00] *
+// (100)" of a VPN. What follows the brackets tells it from an attribute. Flow
+// specifications have semicolons, where comments start.
+bool IsOtherBirdRoute(absl::string_view content) {
+  if (absl::StartsWith(content, "flow4 {") ||
+      absl::StartsWith(content, "flow6 {")) {
+    return true;
+  }
+  const size_t bracket = content.find(" [");
+  if (bracket == absl::string_view::npos) return false;
+  absl::string_view state = content.substr(bracket);
+  state.remove_prefix(std::min(state.size(), state.find(']')));
+  return absl::StartsWith(state, "] *") || absl::StartsWith(state, "] !") ||
+         absl::StartsWith(state, "] (");
+}
+
+// Consumes "Table NAME:", leaving the name.
+bool ConsumeBirdTable(absl::string_view* content) {
+  absl::string_view name = *content;
+  if (!absl::ConsumePrefix(&name, "Table ") ||
+      !absl::ConsumeSuffix(&name, ":")) {
+    return false;
+  }
+  *content = name;
+  return true;
+}
+
 // A heading, as in "BIRD 2.0.12 ready.", "Table master4:".
 bool IsBirdHeading(absl::string_view content) {
   return (absl::StartsWith(content, "BIRD ") &&
           absl::EndsWith(content, " ready.")) ||
-         (absl::StartsWith(content, "Table ") && absl::EndsWith(content, ":"));
+         ConsumeBirdTable(&content);
 }
 
 // A line without the code that `birdc -v` puts before some: "1007-". An answer
@@ -480,16 +508,26 @@ class TextRoutes {
       return absl::OkStatus();
     }
     if (IsBirdHeading(content)) {
+      if (ConsumeBirdTable(&content)) table_ = std::string(content);
       prefix_.reset();
+      other_ = false;
       return Finish();
     }
     std::vector<absl::string_view> words =
         WordsOf(content.substr(0, content.find(" [")));
     const bool names = StartsLikeRoute(content, false);
-    if (!names && !IsBirdRoute(content)) {
+    const bool is_route = IsBirdRoute(content);
+    const bool other = !names && !is_route && IsOtherBirdRoute(content);
+    if (!names && !is_route && !other) {
       return OnBirdDetail(place, content, words);
     }
     GatewayRoute route{.place = place};
+    other_ = other || (other_ && !names);
+    if (other_) {
+      prefix_.reset();
+      route.ignored = "other-kind";
+      return Start(std::move(route), absl::OkStatus());
+    }
     if (names) {
       const absl::StatusOr<Prefix> prefix = Prefix::Parse(words[0]);
       prefix_.reset();
@@ -497,7 +535,7 @@ class TextRoutes {
       prefix_ = *prefix;
       words.erase(words.begin());
     }
-    if (!prefix_.has_value() || !IsBirdRoute(content)) {
+    if (!prefix_.has_value() || !is_route) {
       return Skip(place, Malformed(content, "is no route of BIRD"));
     }
     route.prefix = prefix_;
@@ -507,6 +545,11 @@ class TextRoutes {
     if (!absl::StartsWith(state, "] *") && !absl::StartsWith(state, "] !")) {
       route.ignored = "unselected";
     }
+    // Others are VRFs, which may have the same prefixes.
+    std::optional<std::string>& table =
+        prefix_->family() == Family::kIpv6 ? table_v6_ : table_v4_;
+    if (!table.has_value()) table = table_;
+    if (*table != table_) route.ignored = "other-table";
     absl::Status status;
     if (words[0] == "via" || words[0] == "dev") {
       status = AddBirdHop(words, route);
@@ -524,7 +567,7 @@ class TextRoutes {
     if (!route_.has_value() || absl::StrContains(words[0], '/')) {
       return Skip(place, Malformed(content, "is no route of BIRD"));
     }
-    if (route_->broken) return absl::OkStatus();
+    if (route_->broken || other_) return absl::OkStatus();
     if (words[0] == "via" || words[0] == "dev") {
       route_->in_attribute = false;
       const absl::Status status = AddBirdHop(words, *route_);
@@ -705,8 +748,12 @@ class TextRoutes {
   absl::flat_hash_map<Prefix, Best> best_;
   // The route that further lines may continue.
   std::optional<GatewayRoute> route_;
-  // BIRD: that of the lines without one.
+  // BIRD: the prefix of the lines without one, unless that is of another kind;
+  // the table of the lines, and the first table with routes of either family.
   std::optional<Prefix> prefix_;
+  bool other_ = false;
+  std::string table_;
+  std::optional<std::string> table_v4_, table_v6_;
   // CSV: where the columns of the options are, the number of all, and whether
   // rows have ids, as soon as one tells.
   std::vector<size_t> columns_;

@@ -724,7 +724,6 @@ TEST(TextForms, NamesWhatIsWrongUnderBird) {
            "10.0.0.0/8 unicast [s 10:00] * (200)\n\tdev e\n\t\t(1,3)",
            "10.0.0.0/8 unicast [s 10:00] * (200)\n\tdev e\n\tAS: 1\n\t(x",
            "10.0.0.1/8 blackhole [s 10:00] * (200)",
-           "10.0.0.0/8-24 AS64500 [s 10:00] * (200)",
            "10.0.0.0/8 frob [s 10:00] * (200)",
            "10.0.0.0/8",
        }) {
@@ -735,6 +734,44 @@ TEST(TextForms, NamesWhatIsWrongUnderBird) {
   }
   EXPECT_THAT(ReadForm("Table a:\n\tvia 10.0.0.1 on eth0\n").status.message(),
               HasSubstr("F:2: 1 line is malformed: "));
+}
+
+// As `birdc show route` prints the default tables of a router with VPNs, and
+// `show route table all` all of them.
+TEST(TextForms, OtherTablesOfBirdAreIgnored) {
+  const std::string vpn =
+      "64500:1 10.2.0.0/16  unicast [v 10:00] * (200)\n"
+      "\tvia 192.0.2.2 on eth1 mpls 1000\n"
+      "                     unicast [w 10:00] (100)\n"
+      "\tvia 192.0.2.3 on eth1\n"
+      "192.0.2.9:1 10.3.0.0/16 blackhole [v 10:00] ! (200)\n";
+  const std::string text =
+      "Table master4:\n"
+      "10.0.0.0/8           unicast [s4 10:00] * (200)\n"
+      "\tvia 192.0.2.1 on eth0\n" +
+      vpn +
+      "Table vrf1:\n"
+      "10.0.0.0/8           blackhole [s5 10:00] * (200)\n"
+      "10.5.0.0/16          unicast [s5 10:00] * (200)\n"
+      "\tvia 192.0.2.4 on eth2\n"
+      "Table master6:\n"
+      "2001:db8::/32        unicast [s6 10:00] * (200)\n"
+      "\tdev eth0\n"
+      "Table vpn6:\n" +
+      vpn +
+      "Table roa4:\n"
+      "10.0.0.0/8-24 AS64500 [r 10:00] * (200)\n"
+      "Table flow4:\n"
+      "flow4 { dst 10.0.0.0/8; proto = 23; } [f 10:00] * (200)\n"
+      "Table master4:\n"
+      "10.1.0.0/16          blackhole [s4 10:00] * (200)\n";
+  const Reading reading = ReadForm(text, {.strict = true});
+  EXPECT_THAT(Meanings(reading),
+              ElementsAre("10.0.0.0/8 192.0.2.1%eth0", "2001:db8::/32 %eth0",
+                          "10.1.0.0/16 blackhole"));
+  EXPECT_THAT(
+      reading.report.ignored_by,
+      ElementsAre(Pair("other-kind route", 8), Pair("other-table route", 2)));
 }
 
 TEST(TextForms, Pfx2as) {

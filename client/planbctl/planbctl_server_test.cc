@@ -466,6 +466,16 @@ TEST_F(PlanbctlServerTest, TopShowsRatesTablesAndErrors) {
   Fails(2, "top --interval=0s" + at, "--interval");
 }
 
+TEST_F(PlanbctlServerTest, LoadReadsTheStandardInputFromWhereItStands) {
+  const std::string file = Write("left", "10.0.0.0/8 1\n10.1.0.0/16 2\n");
+  EXPECT_EQ(
+      system(absl::StrCat("(read line; client/planbctl/planbctl load -) < ",
+                          file, " > /dev/null")
+                 .c_str()),
+      0);
+  EXPECT_EQ(Do("routes list"), "10.1.0.0/16              2\n");
+}
+
 TEST_F(PlanbctlServerTest, Tables) {
   EXPECT_EQ(Do("table create blue"), "blue created, generation 0\n");
   Fails(3, "table create blue", "TABLE_EXISTS");

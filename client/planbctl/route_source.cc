@@ -46,7 +46,7 @@ void ReportProblems(const std::string& path, const RecordReport& report,
 
 absl::StatusOr<std::unique_ptr<ByteSource>> OpenRoutes(
     const std::string& path) {
-  return OpenFile(path == "-" ? "/dev/stdin" : path);
+  return path == "-" ? OpenStandardInput() : OpenFile(path);
 }
 
 absl::StatusOr<RouteFileReport> ReadRoutes(const std::string& path,

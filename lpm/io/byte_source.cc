@@ -99,6 +99,13 @@ absl::StatusOr<std::unique_ptr<ByteSource>> OpenFile(const std::string& path) {
   return std::make_unique<FileSource>(path, fd);
 }
 
+absl::StatusOr<std::unique_ptr<ByteSource>> OpenStandardInput() {
+  const std::string name = "the standard input";
+  const int fd = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0);
+  if (fd < 0) return FileError(name, errno);
+  return std::make_unique<FileSource>(name, fd);
+}
+
 std::unique_ptr<ByteSource> StringSource(std::string contents, size_t piece) {
   return std::make_unique<Concatenated>(std::move(contents), piece, nullptr);
 }

@@ -36,6 +36,12 @@ class ByteSource {
 // Errors: NOT_FOUND, PERMISSION_DENIED or UNAVAILABLE, naming the file.
 absl::StatusOr<std::unique_ptr<ByteSource>> OpenFile(const std::string& path);
 
+// The standard input from where it stands: what the program before this one
+// has read of a file does not come again. It may be a socket, too, which
+// "/dev/stdin" cannot open. It stays open.
+// Errors: UNAVAILABLE if it is closed.
+absl::StatusOr<std::unique_ptr<ByteSource>> OpenStandardInput();
+
 // The bytes of `contents`, in pieces of at most `piece` bytes, as from a slow
 // pipe. REQUIRES: piece > 0.
 std::unique_ptr<ByteSource> StringSource(std::string contents,

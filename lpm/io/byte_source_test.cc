@@ -2,8 +2,10 @@
 
 #include "lpm/io/byte_source.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -66,6 +68,28 @@ TEST(OpenFile, ReadsAPipe) {
   EXPECT_EQ(ReadAll(**source, 3), "through a pipe");
   writer.join();
   unlink(path.c_str());
+}
+
+TEST(OpenStandardInput, ReadsWhatIsLeftOfAFileOrASocket) {
+  const int file = open(WriteFile("left", "read\nleft").c_str(), O_RDONLY);
+  ASSERT_EQ(lseek(file, 5, SEEK_SET), 5);
+  int ends[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+  ASSERT_EQ(write(ends[1], "left", 4), 4);
+  close(ends[1]);
+  for (const int input : {file, ends[0]}) {
+    ASSERT_EQ(dup2(input, STDIN_FILENO), STDIN_FILENO);
+    close(input);
+    absl::StatusOr<std::unique_ptr<ByteSource>> source = OpenStandardInput();
+    ASSERT_TRUE(source.ok()) << source.status();
+    EXPECT_EQ(ReadAll(**source), "left");
+    source->reset();
+    EXPECT_GE(fcntl(STDIN_FILENO, F_GETFD), 0);  // still open
+  }
+  close(STDIN_FILENO);
+  EXPECT_EQ(OpenStandardInput().status(),
+            absl::UnavailableError("the standard input: Bad file descriptor"));
+  EXPECT_EQ(open("/dev/null", O_RDONLY), STDIN_FILENO);
 }
 
 TEST(OpenFile, NamesAMissingFile) {

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "client/load/latency_histogram.h"
 #include "client/load/trace.h"
 #include "lpm/synthetic/reference_table.h"
@@ -223,6 +224,30 @@ TEST(ReadAddressLines, ReadsAddressesAndReportsTheRest) {
                   .ok());
   EXPECT_THAT(addresses, ElementsAre("2001:db8::1", "192.0.2.1", "10.0.0.1"));
   EXPECT_THAT(malformed, ElementsAre(5, 6));
+}
+
+TEST(ReadAddressLines, BoundsALineAndSkipsAByteOrderMarkAtTheStartAlone) {
+  const std::string longest =
+      std::string(kMaxAddressLine - 8, ' ') + "10.0.0.1";
+  std::istringstream lines(
+      absl::StrCat("\xef\xbb\xbf::1\n", longest, "\n ", longest, "\n",
+                   std::string(3 * kMaxAddressLine, '1'),
+                   "\n\xef\xbb\xbf::1\n::2\n", longest, "1"));
+  std::vector<std::string> addresses;
+  std::vector<uint64_t> malformed;
+  EXPECT_TRUE(ReadAddressLines(
+                  lines,
+                  [&](const Address& address) {
+                    addresses.push_back(address.ToString());
+                    return absl::OkStatus();
+                  },
+                  [&](uint64_t line, const absl::Status& why) {
+                    malformed.push_back(line);
+                    EXPECT_TRUE(absl::IsInvalidArgument(why)) << why;
+                  })
+                  .ok());
+  EXPECT_THAT(addresses, ElementsAre("::1", "10.0.0.1", "::2"));
+  EXPECT_THAT(malformed, ElementsAre(3, 4, 5, 7));
 }
 
 TEST(ReadAddressLines, TheReceiverMayEndIt) {

@@ -2,14 +2,17 @@
 
 #include "client/load/trace.h"
 
+#include <array>
 #include <cmath>
 #include <fstream>
+#include <limits>
 #include <string>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 
 namespace planb::client {
 
@@ -18,14 +21,27 @@ absl::Status ReadAddressLines(
     absl::FunctionRef<absl::Status(const Address&)> on_address,
     absl::FunctionRef<void(uint64_t line, const absl::Status&)> on_malformed,
     absl::FunctionRef<absl::Status()> before_wait) {
-  std::string line;
+  // getline() ends a line with a NUL of its own.
+  std::array<char, kMaxAddressLine + 1> line;
   for (uint64_t number = 1;; ++number) {
     if (lines.rdbuf()->in_avail() <= 0) {
       absl::Status status = before_wait();
       if (!status.ok()) return status;
     }
-    if (!std::getline(lines, line)) break;
-    const absl::string_view text = absl::StripAsciiWhitespace(line);
+    lines.getline(line.data(), line.size());
+    const auto taken = static_cast<size_t>(lines.gcount());
+    if (lines.fail() && !lines.eof() && taken == kMaxAddressLine) {
+      lines.clear();
+      lines.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
+      on_malformed(number,
+                   absl::InvalidArgumentError(absl::StrCat(
+                       "the line is longer than ", kMaxAddressLine, " bytes")));
+      continue;
+    }
+    if (lines.fail()) break;
+    absl::string_view text(line.data(), lines.eof() ? taken : taken - 1);
+    if (number == 1) absl::ConsumePrefix(&text, "\xef\xbb\xbf");
+    text = absl::StripAsciiWhitespace(text);
     if (text.empty() || text[0] == '#') continue;
     const absl::StatusOr<Address> address = Address::Parse(text);
     if (!address.ok()) {

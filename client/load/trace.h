@@ -27,12 +27,16 @@
 
 namespace planb::client {
 
+// A longer line of addresses is malformed. Memory is bounded by it.
+inline constexpr size_t kMaxAddressLine = 4096;
+
 // Reads addresses as text, one a line. Passes every address to `on_address`,
 // and every malformed line to `on_malformed`, with its number (from 1) and the
-// error. Skips blanks around an address, empty lines and lines that begin with
-// '#'. Calls `before_wait` before a read that the lines at hand do not satisfy.
-// An error of `on_address` or `before_wait` ends the reading and is returned.
-// Errors: also DATA_LOSS if the stream breaks.
+// error. Skips blanks around an address, empty lines, lines that begin with
+// '#', and a byte order mark (UTF-8). Calls `before_wait` before a read that
+// the lines at hand do not satisfy. An error of `on_address` or `before_wait`
+// ends the reading and is returned. Errors: also DATA_LOSS if the stream
+// breaks.
 absl::Status ReadAddressLines(
     std::istream& lines,
     absl::FunctionRef<absl::Status(const Address&)> on_address,

@@ -6,9 +6,12 @@
 #include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <thread>
@@ -464,6 +467,42 @@ TEST_F(PlanbctlServerTest, TopShowsRatesTablesAndErrors) {
   Fails(4, "top --metrics=127.0.0.1:1", "no metrics");
   Fails(2, "top --metrics=nowhere", "HOST:PORT");
   Fails(2, "top --interval=0s" + at, "--interval");
+}
+
+// Counters begin at 0 again with another server.
+TEST_F(PlanbctlServerTest, TopCountsFromZeroAfterARestart) {
+  const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in at = {};
+  at.sin_family = AF_INET;
+  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(at);
+  auto* const generic = reinterpret_cast<sockaddr*>(&at);
+  ASSERT_EQ(bind(listener, generic, size), 0);
+  ASSERT_EQ(listen(listener, 1), 0);
+  ASSERT_EQ(getsockname(listener, generic, &size), 0);
+  std::thread server([&] {
+    for (const char* count : {"5000", "1"}) {
+      const int peer = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
+      std::string request(4096, '\0');
+      EXPECT_GT(read(peer, request.data(), request.size()), 0);
+      const std::string body = absl::StrCat(
+          "planb_lookups_total ", count,
+          "\nplanb_lookup_batch_errors_total{reason=\"X\"} ", count, "\n");
+      const std::string reply = absl::StrCat(
+          "HTTP/1.1 200 OK\r\nConnection: close\r\n"
+          "Content-Length: ",
+          body.size(), "\r\n\r\n", body);
+      EXPECT_EQ(write(peer, reply.data(), reply.size()), std::ssize(reply));
+      close(peer);
+    }
+  });
+  const std::string text =
+      Do(absl::StrCat("top --interval=10ms --rounds=1 --metrics=127.0.0.1:",
+                      ntohs(at.sin_port)));
+  server.join();
+  close(listener);
+  EXPECT_THAT(text, Not(HasSubstr("-"))) << text;
+  EXPECT_THAT(text, HasSubstr("failed batches"));
 }
 
 TEST_F(PlanbctlServerTest, LoadReadsTheStandardInputFromWhereItStands) {

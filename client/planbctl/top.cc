@@ -127,6 +127,11 @@ absl::StatusOr<Scrape> TakeScrape(const std::string& address) {
   return scrape;
 }
 
+// How much a counter grew. One that is lower began again, with its server.
+double Growth(double before, double after) {
+  return after < before ? after : after - before;
+}
+
 // What happened between two scrapes.
 class Interval {
  public:
@@ -136,7 +141,7 @@ class Interval {
         seconds_(absl::ToDoubleSeconds(after.at - before.at)) {}
 
   double Rate(absl::string_view name) const {
-    return (after_.Sum(name) - before_.Sum(name)) / seconds_;
+    return Growth(before_.Sum(name), after_.Sum(name)) / seconds_;
   }
   // The bound of the bucket that holds this share of the values; 0 if there are
   // none.
@@ -146,13 +151,11 @@ class Interval {
     for (auto it = after_.series.lower_bound(prefix);
          it != after_.series.end() && absl::StartsWith(it->first, prefix);
          ++it) {
-      const auto old = before_.series.find(it->first);
       double bound = 0;
       const std::vector<absl::string_view> parts =
           absl::StrSplit(it->first, '"');
       if (!absl::SimpleAtod(parts[1], &bound)) continue;
-      counts[bound] +=
-          it->second - (old == before_.series.end() ? 0 : old->second);
+      counts[bound] += GrowthOf(*it);
     }
     const double all = counts.empty() ? 0 : counts.rbegin()->second;
     for (const auto& [bound, count] : counts) {
@@ -180,13 +183,16 @@ class Interval {
   }
 
  private:
+  double GrowthOf(const std::pair<const std::string, double>& series) const {
+    const auto old = before_.series.find(series.first);
+    return Growth(old == before_.series.end() ? 0 : old->second, series.second);
+  }
+
   void AddErrors(const std::string& prefix, output::Top& top) const {
     for (auto it = after_.series.lower_bound(prefix);
          it != after_.series.end() && absl::StartsWith(it->first, prefix);
          ++it) {
-      const auto old = before_.series.find(it->first);
-      const double count =
-          it->second - (old == before_.series.end() ? 0 : old->second);
+      const double count = GrowthOf(*it);
       if (count <= 0) continue;
       output::Top::Error& error = *top.add_errors();
       error.set_reason(std::string(absl::StripSuffix(

@@ -442,8 +442,8 @@ class Enricher {
   Enricher(Format format, int input)
       : format_(std::move(format)), input_(input) {}
 
-  // Errors: INVALID_ARGUMENT for input that cannot be used, with its line;
-  // those of the tables; DATA_LOSS if reading fails.
+  // Errors: INVALID_ARGUMENT for input that cannot be read, or used, with its
+  // line; those of the tables.
   absl::Status Run(const std::shared_ptr<grpc::Channel>& channel) {
     absl::Status status = Begin();
     if (!status.ok()) return status;
@@ -467,6 +467,12 @@ class Enricher {
     return status;
   }
 
+  // Of JSON: the names that no object has with a value, unless there is none.
+  std::vector<std::string> absent() const {
+    return objects_ == 0
+               ? std::vector<std::string>()
+               : std::vector<std::string>(absent_.begin(), absent_.end());
+  }
   uint64_t malformed() const { return malformed_; }
   const std::string& first_malformed() const { return first_malformed_; }
 
@@ -498,7 +504,9 @@ class Enricher {
     }
     std::vector<std::string> names = format_.columns;
     if (!choice_.empty()) names.push_back(choice_);
-    return format_.json ? members_.Open(names) : absl::OkStatus();
+    if (!format_.json) return absl::OkStatus();
+    absent_.insert(names.begin(), names.end());
+    return members_.Open(names);
   }
 
   absl::string_view data() const {
@@ -523,7 +531,7 @@ class Enricher {
     const int error = errno;
     buffer_.resize(before + static_cast<size_t>(std::max<ssize_t>(got, 0)));
     if (got < 0) {
-      return absl::DataLossError(
+      return absl::InvalidArgumentError(
           absl::StrCat("cannot read the input: ", std::strerror(error)));
     }
     at_end_ = got == 0;
@@ -648,6 +656,11 @@ class Enricher {
     if (!members_.Read(record.bytes, texts_)) {
       return Pass("the line is no JSON object");
     }
+    ++objects_;
+    for (size_t i = 0; i < texts_.size() && !absent_.empty(); ++i) {
+      if (texts_[i].empty()) continue;
+      absent_.erase(i < format_.columns.size() ? format_.columns[i] : choice_);
+    }
     for (size_t i = 0; i < prefixes_.size(); ++i) {
       // Looks for each only if there may be one.
       if (!absl::StrContains(record.bytes, prefixes_[i])) continue;
@@ -727,6 +740,9 @@ class Enricher {
   std::vector<size_t> places_;
   size_t choice_place_ = 0;
 
+  // Of JSON: the number of objects, and the names that none of them had so far.
+  uint64_t objects_ = 0;
+  std::set<std::string> absent_;
   // How the members that are added begin in JSON, by address.
   std::vector<std::string> prefixes_;
   std::vector<absl::string_view> texts_;
@@ -804,7 +820,13 @@ ExitCode Run(const Arguments& arguments) {
   if (!is_stdin) close(input);
   if (absl::IsInvalidArgument(status)) return FailUsage(status.message());
   if (!status.ok()) return Fail(status);
-  if (enricher.malformed() == 0) return ExitCode::kOk;
+  ExitCode code = ExitCode::kOk;
+  for (const std::string& name : enricher.absent()) {
+    absl::FPrintF(stderr, "planbctl: no record has a value of \"%s\"\n",
+                  Printable(name));
+    code = ExitCode::kNegative;
+  }
+  if (enricher.malformed() == 0) return code;
   absl::FPrintF(stderr,
                 "planbctl: %d malformed records passed, the first at %s\n",
                 enricher.malformed(), Printable(enricher.first_malformed()));
@@ -826,7 +848,9 @@ const RegisteredCommand kEnrichCommand({
         "for more.\n\nA malformed record passes: one that is no record, "
         "unchanged; one with text that is no address, without values. Then the "
         "exit code is 1. With --strict it ends planbctl, with its line's "
-        "number and exit code 2. So does, always, a record of more than 1 MiB.",
+        "number and exit code 2. So does, always, a record of more than 1 "
+        "MiB.\n\nA column that the header has not is an error. A member that "
+        "no JSON object has is named at the end, with exit code 1.",
     .flags = {"columns", "add", "table_column", "tables", "await_complete",
               "strict"},
     .run = Run,

@@ -153,6 +153,19 @@ TEST_F(PlanbctlEnrichTest, PassesMalformedRecordsOrNamesTheLine) {
   Fails(2, enrich + "--strict", "line 2: the line is no JSON object", json);
 }
 
+// As CSV names a column that its header has not.
+TEST_F(PlanbctlEnrichTest, NamesMembersThatNoJsonObjectHas) {
+  const std::string json = "{\"a\":\"10.0.0.1\",\"b\":null}\n{\"a\":1}\n";
+  const std::string enrich = "enrich --add=next_hop --columns=";
+  EXPECT_EQ(Fails(1, enrich + "b", "no record has a value of \"b\"\n", json),
+            json);
+  Do(enrich + "a,b", "{\"a\":\"10.0.0.1\"}\n{\"b\":\"10.0.0.1\"}\n");
+  // Else the table by --table would be taken for the wanted one.
+  Fails(1, enrich + "a --table_column=by --tables=x=default",
+        "no record has a value of \"by\"\n", "{\"a\":\"10.0.0.1\"}\n");
+  Fails(1, enrich + "c", "1 malformed records passed", "{\n");
+}
+
 TEST_F(PlanbctlEnrichTest, BoundsARecord) {
   const std::string long_field(900'000, 'x');
   EXPECT_EQ(Do("enrich --columns=a --add=label",
@@ -178,6 +191,7 @@ TEST_F(PlanbctlEnrichTest, RefusesWhatItCannotDo) {
            {"--columns=c", "no column \"c\" among a, b"},
            {"--columns=a --table_column=x --tables=y=default",
             "no column \"x\""},
+           {"--columns=a /", "cannot read the input: Is a directory"},
            {"--columns=a /nonexistent", "No such file"}}) {
     Fails(2, "enrich " + words, why, "a,b\n");
   }

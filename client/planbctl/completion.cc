@@ -95,7 +95,9 @@ std::string Bash() {
       Choices("${words[*]:0:2}"),
       "  [[ $value && $cur != -* ]] && choices=\n"
       "  COMPREPLY=($(compgen -W \"$choices\" -- \"$cur\"))\n"
-      "  [[ $choices ]] || COMPREPLY=($(compgen -f -- \"$cur\"))\n"
+      "  [[ $choices ]] && return\n"
+      "  mapfile -t COMPREPLY < <(compgen -f -- \"$cur\")\n"
+      "  compopt -o filenames 2> /dev/null\n"
       "}\n"
       "complete -o bashdefault -F _planbctl planbctl\n");
 }

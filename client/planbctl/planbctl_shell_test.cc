@@ -109,6 +109,7 @@ TEST(Completion, IsForThreeShells) { Fails(2, "completion csh"); }
 TEST(Completion, OfBash) {
   const std::string folder = Folder("bash");
   Write("bash/completion", Do("completion bash"));
+  Write("bash/two words.mrt", "");
   std::vector<std::string> expected;
   for (const Completed& each : Cases()) expected.push_back(each.word);
   // Bash makes words of = and : alone.
@@ -131,8 +132,14 @@ for line; do
   _planbctl
   echo "${COMPREPLY[@]}"
 done
+# A name with a blank is one. Bash quotes names, and marks folders.
+compopt() { options=$*; }
+COMP_WORDS=(planbctl load two)
+_planbctl
+echo "${#COMPREPLY[@]} ${COMPREPLY[0]} $options"
 complete -p planbctl
 )");
+  expected.emplace_back("1 two words.mrt -o filenames");
   expected.emplace_back("complete -o bashdefault -F _planbctl planbctl");
   EXPECT_THAT(Lines(absl::StrCat("cd ", folder, " && bash driver", lines)),
               ElementsAreArray(expected));

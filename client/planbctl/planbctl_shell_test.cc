@@ -135,6 +135,7 @@ done
 # A name with a blank is one. Bash quotes names, and marks folders.
 compopt() { options=$*; }
 COMP_WORDS=(planbctl load two)
+COMP_CWORD=2
 _planbctl
 echo "${#COMPREPLY[@]} ${COMPREPLY[0]} $options"
 complete -p planbctl

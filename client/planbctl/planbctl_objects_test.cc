@@ -544,6 +544,11 @@ TEST_F(PlanbctlObjectsTest, SnapshotImportTakesWhatLoadTakes) {
         "snapshot import " +
             Write("cut.gz", contents.substr(0, contents.size() - 9)),
         "cut.gz: the gzip data end");
+  // What is no snapshot is not read to its end, and so not held in memory.
+  EXPECT_EQ(system("bash -c 'head -c 1G /dev/zero 2> /dev/null |"
+                   " client/planbctl/planbctl snapshot import - 2> /dev/null;"
+                   " [[ ${PIPESTATUS[0]} != 0 && ${PIPESTATUS[1]} == 2 ]]'"),
+            0);
   // An empty table is meant only if it is said.
   Do("table create empty");
   Do("snapshot export --table=empty " + file);

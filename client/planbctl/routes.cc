@@ -270,35 +270,49 @@ ExitCode RunReplace(const Arguments& arguments) {
   return ReplaceBy(ReadWhole(arguments[0]));
 }
 
-// The uncompressed bytes of a file.
-absl::StatusOr<std::string> ReadBytes(const std::string& path) {
-  auto source = OpenRoutes(path);
-  if (source.ok()) source = Decompress(*std::move(source));
-  if (!source.ok()) return source.status();
-  ByteReader in(*std::move(source));
-  std::string bytes;
-  for (;;) {
-    const absl::string_view ahead = in.Peek(1);
-    if (ahead.empty()) break;
-    bytes.append(ahead.data(), ahead.size());
-    in.Consume(ahead.size());
+// Passes on the bytes of a source and keeps them, but not those of a file that
+// begins as no snapshot does: it may be larger than memory.
+class Keeper final : public ByteSource {
+ public:
+  Keeper(ByteSource& from, std::string& kept) : from_(from), kept_(kept) {}
+
+  absl::StatusOr<size_t> Read(char* out, size_t size) override {
+    const auto count = from_.Read(out, size);
+    const absl::string_view head =
+        absl::string_view(kept_).substr(0, kTableFileMagic.size());
+    if (count.ok() && absl::StartsWith(kTableFileMagic, head)) {
+      kept_.append(out, *count);
+    }
+    return count;
   }
-  if (absl::IsDataLoss(in.status())) {
-    return absl::DataLossError(absl::StrCat(path, ": ", in.status().message()));
-  }
-  if (!in.status().ok()) return in.status();
-  return bytes;
-}
+
+ private:
+  ByteSource& from_;
+  std::string& kept_;
+};
 
 ExitCode RunImport(const Arguments& arguments) {
   const std::string& path = arguments[0];
-  auto bytes = ReadBytes(path);
-  if (!bytes.ok()) return FailUsage(bytes.status().message());
-  const auto file = ReadWhole(path, StringSource(*bytes));
-  if (!absl::StartsWith(*bytes, kTableFileMagic)) return ReplaceBy(file);
-  // The server says what is wrong with a damaged snapshot.
+  auto source = OpenRoutes(path);
+  if (source.ok()) source = Decompress(*std::move(source));
+  if (!source.ok()) return FailUsage(source.status().message());
+  std::string bytes;
+  const auto file = ReadWhole(path, std::make_unique<Keeper>(**source, bytes));
+  if (!absl::StartsWith(bytes, kTableFileMagic)) return ReplaceBy(file);
   if (absl::IsFailedPrecondition(file.status())) return FailFile(file.status());
-  std::istringstream snapshot(*std::move(bytes));
+  // The server says what is wrong with a damaged snapshot, of which the rest
+  // was not read.
+  Keeper rest(**source, bytes);
+  for (std::string piece(size_t{64} << 10, '\0');;) {
+    const auto count = rest.Read(piece.data(), piece.size());
+    if (!count.ok()) {
+      return FailUsage(absl::IsDataLoss(count.status())
+                           ? absl::StrCat(path, ": ", count.status().message())
+                           : count.status().message());
+    }
+    if (*count == 0) break;
+  }
+  std::istringstream snapshot(std::move(bytes));
   return CallServer(
       [&](const auto& channel) {
         v1::ImportSnapshotRequest first;

@@ -24,6 +24,8 @@ namespace planb {
 namespace {
 
 constexpr size_t kSampled = kSanitized ? 100'000 : 1'000'000;
+constexpr int kCovers = kSanitized ? 20 : 40;
+constexpr int kCoversAtOnce = 10;  // between two looks
 constexpr size_t kMadeUp = kSanitized ? 40'000 : 200'000;
 
 // Routes must be sorted and of one family.
@@ -163,6 +165,32 @@ TEST_P(ChangingRealTable, TwentyThousandChanges) {
   EXPECT_EQ(
       DifferencesAtBoundaries(*Fib::Build(Family::kIpv6, now).value(), now),
       "");
+}
+
+class CoveredRealTable : public RealTable {};
+
+INSTANTIATE_TEST_SUITE_P(Families, CoveredRealTable,
+                         testing::Values(Family::kIpv4, Family::kIpv6),
+                         testing::PrintToStringParamName());
+
+// One by one, so that they are edited and not compiled.
+TEST_P(CoveredRealTable, CoversOfEveryLength) {
+  // So few next hops that a cover often has that of what it covers.
+  for (Route& route : routes_) route.next_hop = 1 + route.next_hop % 3;
+  LiveTable table(GetParam(), routes_);
+  Random random(3);
+  for (int step = 1; step <= kCovers; ++step) {
+    const Prefix& any = routes_[random.Below(routes_.size())].prefix;
+    const auto length =
+        static_cast<int>(random.Below(static_cast<uint64_t>(any.length()) + 1));
+    table.Apply(
+        {{Prefix::Truncate(any.address(), length),
+          random.Chance(1, 3) ? kNoRoute
+                              : static_cast<NextHopId>(1 + random.Below(4))}});
+    if (step % kCoversAtOnce != 0) continue;
+    ASSERT_EQ(DifferencesAtBoundaries(*table.fib(), table.ModelRoutes()), "")
+        << "step " << step;
+  }
 }
 
 }  // namespace

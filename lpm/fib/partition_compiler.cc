@@ -597,30 +597,12 @@ uint32_t PartitionEditor::CopyWith(uint32_t first, bool narrow,
   return copy;
 }
 
-template <typename Key>
 std::optional<PartitionEditor::Result> PartitionEditor::Copy(
-    uint32_t first, const IntervalChange& change, const Slot& slot,
+    uint32_t first, bool narrow, const IntervalChange& change, const Slot& slot,
     std::vector<uint32_t>& dropped) {
-  switch (shape_.value_bytes) {
-    case 1:
-      return CopyOf<Key, uint8_t>(first, change, slot, dropped);
-    case 2:
-      return CopyOf<Key, uint16_t>(first, change, slot, dropped);
-    default:
-      return CopyOf<Key, uint32_t>(first, change, slot, dropped);
-  }
-}
-
-std::optional<PartitionEditor::Result> PartitionEditor::CopyWide(
-    uint32_t first, const IntervalChange& change, const Slot& slot,
-    std::vector<uint32_t>& dropped) {
-  return Copy<uint32_t>(first, change, slot, dropped);
-}
-
-std::optional<PartitionEditor::Result> PartitionEditor::CopyNarrow(
-    uint32_t first, const IntervalChange& change, const Slot& slot,
-    std::vector<uint32_t>& dropped) {
-  return Copy<uint16_t>(first, change, slot, dropped);
+  return WithForm(narrow, [&]<typename Key, typename V>(Form<Key, V>) {
+    return CopyOf<Key, V>(first, change, slot, dropped);
+  });
 }
 
 }  // namespace planb

@@ -241,12 +241,9 @@ class PartitionEditor {
   // partition's terms. nullopt if that takes more leaves than a partition may
   // have. Adds to `dropped` as Splice does.
   // O(bytes of the partition, which are 2,176 at most + intervals).
-  std::optional<Result> CopyWide(uint32_t first, const IntervalChange& change,
-                                 const Slot& slot,
-                                 std::vector<uint32_t>& dropped);
-  std::optional<Result> CopyNarrow(uint32_t first, const IntervalChange& change,
-                                   const Slot& slot,
-                                   std::vector<uint32_t>& dropped);
+  std::optional<Result> Copy(uint32_t first, bool narrow,
+                             const IntervalChange& change, const Slot& slot,
+                             std::vector<uint32_t>& dropped);
 
   // An interval, the `index`th of those that there is room for; in the
   // partition's terms.
@@ -265,9 +262,6 @@ class PartitionEditor {
                     const std::vector<uint32_t>& changed, uint32_t value);
 
  private:
-  template <typename Key>
-  std::optional<Result> Copy(uint32_t first, const IntervalChange& change,
-                             const Slot& slot, std::vector<uint32_t>& dropped);
   template <typename Key, typename V>
   std::optional<Result> CopyOf(uint32_t first, const IntervalChange& change,
                                const Slot& slot,

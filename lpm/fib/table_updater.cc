@@ -578,7 +578,7 @@ bool TableUpdater::EditPartition(uint32_t entry, const Place& place,
       .only = sharers_.size() == 1};
   std::optional<PartitionEditor::Result> copy;
   if (type == kWideEntry) {
-    copy = editor_.CopyWide(first, change, slot, dropped_);
+    copy = editor_.Copy(first, /*narrow=*/false, change, slot, dropped_);
   } else {
     const int shift = ShiftOf(entry);
     const auto narrow = [shift](uint32_t key) {
@@ -594,8 +594,8 @@ bool TableUpdater::EditPartition(uint32_t entry, const Place& place,
     if ((finer & ((1u << shift) - 1)) != 0) return false;
     slot.low = narrow(slot.low);
     slot.last = narrow(slot.last);
-    copy = editor_.CopyNarrow(
-        first,
+    copy = editor_.Copy(
+        first, /*narrow=*/true,
         {.low = narrow(change.low), .last = narrow(change.last), .by = part_},
         slot, dropped_);
   }

@@ -12,6 +12,7 @@
 #include <set>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -205,10 +206,10 @@ TEST(VisitSamples, TheReceiverMayEndIt) {
 
 using ::testing::ElementsAre;
 
-TEST(ReadAddressLines, ReadsAddressesAndReportsTheRest) {
-  std::istringstream lines(
-      "2001:db8::1\n\n  192.0.2.1\t\r\n# a comment\nnonsense\n::1%eth0\n10.0.0"
-      ".1");
+// The addresses of `text`, and the numbers of its malformed lines.
+std::pair<std::vector<std::string>, std::vector<uint64_t>> ReadAll(
+    const std::string& text) {
+  std::istringstream lines(text);
   std::vector<std::string> addresses;
   std::vector<uint64_t> malformed;
   EXPECT_TRUE(ReadAddressLines(
@@ -222,6 +223,14 @@ TEST(ReadAddressLines, ReadsAddressesAndReportsTheRest) {
                     EXPECT_TRUE(absl::IsInvalidArgument(why)) << why;
                   })
                   .ok());
+  return {addresses, malformed};
+}
+
+TEST(ReadAddressLines, ReadsAddressesAndReportsTheRest) {
+  const std::string text(
+      "2001:db8::1\n\n  192.0.2.1\t\r\n# a comment\nnonsense\n::1%eth0\n10.0.0"
+      ".1");
+  const auto [addresses, malformed] = ReadAll(text);
   EXPECT_THAT(addresses, ElementsAre("2001:db8::1", "192.0.2.1", "10.0.0.1"));
   EXPECT_THAT(malformed, ElementsAre(5, 6));
 }
@@ -229,23 +238,11 @@ TEST(ReadAddressLines, ReadsAddressesAndReportsTheRest) {
 TEST(ReadAddressLines, BoundsALineAndSkipsAByteOrderMarkAtTheStartAlone) {
   const std::string longest =
       std::string(kMaxAddressLine - 8, ' ') + "10.0.0.1";
-  std::istringstream lines(
+  const std::string text(
       absl::StrCat("\xef\xbb\xbf::1\n", longest, "\n ", longest, "\n",
                    std::string(3 * kMaxAddressLine, '1'),
                    "\n\xef\xbb\xbf::1\n::2\n", longest, "1"));
-  std::vector<std::string> addresses;
-  std::vector<uint64_t> malformed;
-  EXPECT_TRUE(ReadAddressLines(
-                  lines,
-                  [&](const Address& address) {
-                    addresses.push_back(address.ToString());
-                    return absl::OkStatus();
-                  },
-                  [&](uint64_t line, const absl::Status& why) {
-                    malformed.push_back(line);
-                    EXPECT_TRUE(absl::IsInvalidArgument(why)) << why;
-                  })
-                  .ok());
+  const auto [addresses, malformed] = ReadAll(text);
   EXPECT_THAT(addresses, ElementsAre("::1", "10.0.0.1", "::2"));
   EXPECT_THAT(malformed, ElementsAre(3, 4, 5, 7));
 }

@@ -165,8 +165,6 @@ class Table {
   // Ends at what failed. The table as a whole takes the place of what waits.
   // REQUIRES: it is not deleted.
   void Follow(RemoteChange change);
-  const RibLimits& limits() const { return options_.limits; }
-
   // Whether the next change may come: nothing while kMostRemoteBytes wait.
   StoreFollower::Wants wants() const;
   // Stops at what the store has of the table by now, for this reason.

@@ -55,13 +55,13 @@ constexpr Series kSeries[] = {
     {"planb_over_limit", kOverLimit,
      [](const Table& table, const S& s) {
        return static_cast<double>(s.routes_v4() + s.routes_v6() >
-                                  table.limits().max_routes);
+                                  table.options().limits.max_routes);
      },
      "limit", "routes"},
     {"planb_over_limit", kOverLimit,
      [](const Table& table, const S& s) {
        return static_cast<double>(s.next_hops() + s.groups() >
-                                  table.limits().max_next_hops);
+                                  table.options().limits.max_next_hops);
      },
      "limit", "next_hops"},
     {"planb_generation", kGeneration, The<&S::accepted_generation>, "stage",

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <new>
+#include <optional>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
@@ -303,8 +304,8 @@ absl::StatusOr<TableRef> Tables::TryCreate(const std::string& name,
     return *id == TableLog::kAnyTable ? StoreConflict() : Exists(name);
   }
   // The store's count has none that other calls here are about to make.
-  Mutex alone;
-  const MutexLock counting(others_write() ? counting_ : alone);
+  std::optional<MutexLock> counting;
+  if (others_write()) counting.emplace(counting_);
   // Deleted tables that calls still use do not count: the calls are limited.
   // Where others write, this server may lack tables or have deleted ones.
   const absl::StatusOr<size_t> stored =

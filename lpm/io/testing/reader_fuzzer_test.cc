@@ -98,6 +98,10 @@ class Mutator {
 TEST(ReaderFuzzer, SeedsAndTheirPrefixes) {
   for (const std::string& seed : Seeds()) {
     for (size_t size = 0; size <= seed.size(); ++size) {
+      // The one long seed is a line of blanks. It is cut at every byte around
+      // multiples of 1,024, where its bound may be, and else at one in 31.
+      const size_t past = size % 1024;
+      if (size > 2048 && past > 8 && past < 1016 && past % 31 != 0) continue;
       EXPECT_TRUE(RunFuzzTarget(seed.substr(0, size)));
     }
   }

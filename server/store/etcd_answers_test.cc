@@ -3,6 +3,7 @@
 // The shared store where answers of etcd are lost, late or errors: a member of
 // a real etcd behind a service that does this to its calls.
 
+#include <gmock/gmock.h>
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
 #include <grpcpp/server_builder.h>
@@ -11,7 +12,6 @@
 #include <atomic>
 #include <functional>
 #include <memory>
-#include <new>
 #include <set>
 #include <string>
 #include <thread>
@@ -22,21 +22,24 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/mutex.h"
+#include "base/testing/await.h"
 #include "etcd.grpc.pb.h"
 #include "lpm/synthetic/synthetic.h"
 #include "server/base/error.h"
 #include "server/store/etcd_store.h"
 #include "server/table/tables.h"
-#include "server/testing/etcd_cluster.h"
+#include "server/testing/etcd_test.h"
+#include "server/testing/noting_follower.h"
 #include "server/testing/small_store.h"
+#include "server/testing/updates.h"
 
 namespace planb::server {
 namespace {
 
 using grpc::Status;
 using grpc::StatusCode;
-
-constexpr absl::Duration kPatience = absl::Seconds(60);
+using ::testing::ElementsAre;
+using ::testing::Key;
 
 // Hands calls on to a member. A test may refuse a call before it, or replace
 // its answer. The hooks are set while no call is in progress.
@@ -218,32 +221,22 @@ class Between {
   std::unique_ptr<grpc::Server> server_;
 };
 
-class EtcdAnswers : public testing::Test {
+class EtcdAnswers : public EtcdTest {
  protected:
-  static void SetUpTestSuite() {
-    if (EtcdCluster::Available()) cluster_ = new EtcdCluster(1);
-  }
-  static void TearDownTestSuite() {
-    delete cluster_;
-    cluster_ = nullptr;
-  }
   void SetUp() override {
-    if (cluster_ == nullptr) GTEST_SKIP() << "there is no program etcd";
-    static int count = 0;
-    prefix_ = absl::StrCat("answers", ++count);
+    EtcdTest::SetUp();
+    if (cluster_ != nullptr) Connect(prefix_);
+  }
+  // Goes on with this prefix.
+  void Connect(const std::string& prefix) {
+    prefix_ = prefix;
     between_ = std::make_unique<Between>(cluster_->endpoint(0));
   }
 
   static EtcdStoreOptions Options(const std::string& url) {
-    EtcdStoreOptions options;
-    options.etcd = ParseEtcdUrl(url).value();
+    EtcdStoreOptions options = EtcdTest::Options(url);
     options.etcd.timeout = absl::Seconds(1);
     return options;
-  }
-  static std::unique_ptr<EtcdStore> Open(const EtcdStoreOptions& options) {
-    auto store = EtcdStore::Open(options);
-    EXPECT_TRUE(store.ok()) << store.status();
-    return *std::move(store);
   }
   // A store that calls through the service between, or not.
   std::unique_ptr<EtcdStore> OpenBetween() const {
@@ -253,37 +246,8 @@ class EtcdAnswers : public testing::Test {
     return Open(Options(cluster_->Url(prefix_)));
   }
 
-  // How many keys begin with this, below the prefix.
-  size_t CountKeys(const std::string& rest) const {
-    size_t keys = 0;
-    EXPECT_TRUE(cluster_->Client("")
-                    ->ReadPrefix(absl::StrCat(prefix_, "/", rest), 0,
-                                 [&](const etcdserverpb::KeyValue&) {
-                                   ++keys;
-                                   return absl::OkStatus();
-                                 })
-                    .ok());
-    return keys;
-  }
-  void Erase(const std::string& key) const {
-    etcdserverpb::DeleteRangeRequest request;
-    request.set_key(absl::StrCat(prefix_, "/", key));
-    EXPECT_TRUE(cluster_->Client("")->DeleteRange(request).ok());
-  }
-
-  static EtcdCluster* cluster_;
-  std::string prefix_;
   std::unique_ptr<Between> between_;
 };
-EtcdCluster* EtcdAnswers::cluster_ = nullptr;
-
-void Await(const std::function<bool()>& condition) {
-  const absl::Time deadline = absl::Now() + kPatience;
-  while (!condition() && absl::Now() < deadline) {
-    absl::SleepFor(absl::Milliseconds(2));
-  }
-  EXPECT_TRUE(condition());
-}
 
 // Of an append: it puts a record and an entry.
 bool Appends(const etcdserverpb::TxnRequest& request) {
@@ -317,9 +281,7 @@ TEST_F(EtcdAnswers, ALostAnswerIsNoRefusal) {
            // It finds a conflict, and what it looks for is compacted.
            Case{"compacted",
                 [&] {
-                  Erase(absl::StrCat("state/logs/",
-                                     absl::Hex(id, absl::kZeroPad16),
-                                     "/0000000000000001"));
+                  Erase(EntryKey(id, 1));
                   return Status::OK;
                 },
                 "STORE_UNDECIDED"},
@@ -418,14 +380,14 @@ TEST_F(EtcdAnswers, ChunksOfABatchThatWasNotAppendedAreDeleted) {
   ASSERT_TRUE(small->Load().ok());
   between_->before_txn = [&](const etcdserverpb::TxnRequest& request) {
     if (Appends(request)) {
-      EXPECT_GT(CountKeys("data/chunks/"), 2U);
+      EXPECT_GT(Read("data/chunks/").size(), 2U);
       EXPECT_TRUE(
           small->Append("red", {Batch(1, {MakeRoute("::/0", 1)})}, 0, id).ok());
     }
     return Status::OK;
   };
   EXPECT_EQ(ErrorReason(large->Append("red", {batch}, 0, id)), kStoreConflict);
-  Await([&] { return CountKeys("data/chunks/") == 0; });
+  EXPECT_TRUE(Await([&] { return Read("data/chunks/").size() == 0; }));
   // As soon as it hears of another one, it puts no more.
   int chunks = 0;
   between_->before_txn = [&](const etcdserverpb::TxnRequest& request) {
@@ -436,11 +398,11 @@ TEST_F(EtcdAnswers, ChunksOfABatchThatWasNotAppendedAreDeleted) {
   batch = Batch(2, SyntheticTable({.ipv6_routes = 500}));
   EXPECT_EQ(ErrorReason(large->Append("red", {batch}, 1, id)), "STORE_FULL");
   EXPECT_EQ(chunks, 2);
-  Await([&] { return CountKeys("data/chunks/") == 0; });
+  EXPECT_TRUE(Await([&] { return Read("data/chunks/").size() == 0; }));
   between_->before_txn = nullptr;
   const absl::Status last = large->Append("red", {batch}, 1, id);
   EXPECT_TRUE(last.ok()) << last;
-  EXPECT_GT(CountKeys("data/chunks/"), 2U);
+  EXPECT_GT(Read("data/chunks/").size(), 2U);
 }
 
 TEST_F(EtcdAnswers, TheFloorOfGenerationsNeverFalls) {
@@ -455,25 +417,6 @@ TEST_F(EtcdAnswers, TheFloorOfGenerationsNeverFalls) {
   ASSERT_TRUE(later->Load().ok());
   EXPECT_EQ(later->generation_floor(), 1000U);
 }
-
-UpdateBatch Announce(absl::string_view prefix, NextHopId next_hop) {
-  UpdateBatch batch;
-  batch.changes = {
-      {RouteChange::Op::kUpsert, Prefix::Parse(prefix).value(), next_hop}};
-  return batch;
-}
-
-// A server without its services: the tables on a store.
-struct Node {
-  explicit Node(std::unique_ptr<EtcdStore> opened)
-      : store(std::move(opened)), tables({}, store.get()) {
-    EXPECT_TRUE(tables.Restore().ok());
-  }
-  ~Node() { tables.Drain(SteadyNow()); }
-
-  std::unique_ptr<EtcdStore> store;
-  Tables tables;
-};
 
 TEST_F(EtcdAnswers, ChunksThatCannotBeReadForAWhileAreNoDamage) {
   std::atomic<bool> cut_off = false;
@@ -492,7 +435,7 @@ TEST_F(EtcdAnswers, ChunksThatCannotBeReadForAWhileAreNoDamage) {
   const auto outcome = writer.tables.default_table().Apply(batch);
   ASSERT_TRUE(outcome.ok()) << outcome.status();
   // A call is given up after a second, in which it is tried 50 times at most.
-  Await([&] { return refused > 150; });
+  EXPECT_TRUE(Await([&] { return refused > 150; }));
   const Table& table = reader.tables.default_table();
   EXPECT_EQ(table.replication_error(), "");
   EXPECT_EQ(table.visible(), 0U);
@@ -500,42 +443,6 @@ TEST_F(EtcdAnswers, ChunksThatCannotBeReadForAWhileAreNoDamage) {
   EXPECT_TRUE(
       table.AwaitVisible(outcome->generation, SteadyAfter(kPatience)).ok());
 }
-
-// Keeps the names of the tables that were handed over, or that failed.
-class Followed final : public StoreFollower {
- public:
-  Wants wants(const std::string&, uint64_t) override { return wanted; }
-  std::atomic<Wants> wanted = Wants::kNext;
-  void Appended(const std::string&, uint64_t, uint64_t,
-                std::vector<AcceptedBatch>) override {}
-  void Replaced(StoredTable table) override {
-    if (no_memory > 0 && no_memory-- > 0) throw std::bad_alloc();
-    Add(table.name, replaced_);
-  }
-  std::atomic<int> no_memory = 0;  // so many times
-  void Deleted(const std::string&, uint64_t) override {}
-  void Failed(const std::string& table, uint64_t,
-              const absl::Status& why) override {
-    EXPECT_EQ(ErrorReason(why), "STORE_CORRUPT");
-    Add(table, failed_);
-  }
-
-  std::set<std::string> replaced() { return Get(replaced_); }
-  std::set<std::string> failed() { return Get(failed_); }
-
- private:
-  void Add(const std::string& name, std::set<std::string>& names) {
-    const MutexLock lock(mutex_);
-    names.insert(name);
-  }
-  std::set<std::string> Get(const std::set<std::string>& names) {
-    const MutexLock lock(mutex_);
-    return names;
-  }
-
-  Mutex mutex_;
-  std::set<std::string> replaced_, failed_;
-};
 
 TEST_F(EtcdAnswers, ADamagedTableStopsNoOtherWhenAllIsReadAgain) {
   Node other(OpenDirectly());
@@ -552,23 +459,18 @@ TEST_F(EtcdAnswers, ADamagedTableStopsNoOtherWhenAllIsReadAgain) {
   ASSERT_EQ(late->Load()->size(), 4U);
   for (const char* name : {"red", "blue", "default"}) announce(name, 2);
   // An entry of one table and the record of another.
-  const auto client = cluster_->Client("");
-  for (const std::string& key :
-       {absl::StrCat("/state/logs/", absl::Hex(ids[0], absl::kZeroPad16),
-                     "/0000000000000002"),
-        std::string("/state/tables/gone")}) {
-    etcdserverpb::PutRequest put;
-    put.set_key(prefix_ + key);
-    put.set_value("\x0a\x01\x02 this is damaged");
-    ASSERT_TRUE(client->Put(put).ok());
-  }
+  Put(EntryKey(ids[0], 2), "\x0a\x01\x02 this is damaged");
+  Put("state/tables/gone", "\x0a\x01\x02 this is damaged");
   // What the server has missed is compacted, so it reads everything.
   ASSERT_TRUE(cluster_->Compact().ok());
-  Followed followed;
+  NotingFollower followed;
   auto following = late->Follow(followed);
-  Await([&] { return followed.replaced().size() == 2; });
-  EXPECT_EQ(followed.replaced(), (std::set<std::string>{"blue", "default"}));
-  EXPECT_EQ(followed.failed(), (std::set<std::string>{"gone", "red"}));
+  EXPECT_TRUE(Await([&] { return followed.whole().size() == 2; }));
+  EXPECT_THAT(followed.whole(), ElementsAre(Key("blue"), Key("default")));
+  EXPECT_THAT(followed.failed(), ElementsAre(Key("gone"), Key("red")));
+  for (const auto& [name, why] : followed.failed()) {
+    EXPECT_EQ(ErrorReason(why), "STORE_CORRUPT") << name;
+  }
   const Route route = MakeRoute("::/0", 3);
   for (const size_t damaged : {0, 2}) {
     EXPECT_EQ(ErrorReason(late->Append(damaged == 0 ? "red" : "gone",
@@ -583,7 +485,7 @@ TEST_F(EtcdAnswers, ADamagedTableStopsNoOtherWhenAllIsReadAgain) {
 TEST_F(EtcdAnswers, AnAppendIsAnsweredByWhatBecameOfItIfItsTableStops) {
   const auto store = OpenBetween();
   ASSERT_TRUE(store->Load().ok());
-  Followed followed;
+  NotingFollower followed;
   std::string name, snapshot;
   std::atomic<bool> stops = false, refused = false;
   between_->before_txn = [&](const etcdserverpb::TxnRequest& request) {
@@ -591,11 +493,8 @@ TEST_F(EtcdAnswers, AnAppendIsAnsweredByWhatBecameOfItIfItsTableStops) {
                                      "/state/logs/")) {
       return Status::OK;
     }
-    etcdserverpb::PutRequest put;
-    put.set_key(snapshot);
-    put.set_value("\x08\x02");  // the next entry after it is number 2
-    EXPECT_TRUE(cluster_->Client("")->Put(put).ok());
-    Await([&] { return followed.failed().contains(name); });
+    Put(snapshot, "\x08\x02");  // the next entry after it is number 2
+    EXPECT_TRUE(Await([&] { return followed.failed().contains(name); }));
     return refused ? Status(StatusCode::RESOURCE_EXHAUSTED, "no space")
                    : Status::OK;
   };
@@ -605,14 +504,14 @@ TEST_F(EtcdAnswers, AnAppendIsAnsweredByWhatBecameOfItIfItsTableStops) {
     refused = name == "red";
     const uint64_t id = store->CreateTable(name, 0).value();
     const std::string key = absl::StrCat(absl::Hex(id, absl::kZeroPad16));
-    snapshot = absl::StrCat(prefix_, "/state/snapshots/", key);
+    snapshot = "state/snapshots/" + key;
     const Route route = MakeRoute("::/0", 7);
     ASSERT_TRUE(store->Append(name, {Batch(1, {route})}, 0, id).ok());
     stops = true;
     const absl::Status ended =
         store->Append(name, {Batch(2, {MakeRoute("::/0", 8)})}, 1, id);
     stops = false;
-    EXPECT_EQ(CountKeys(absl::StrCat("state/logs/", key, "/")),
+    EXPECT_EQ(Read(absl::StrCat("state/logs/", key, "/")).size(),
               refused ? 1U : 2U);
     EXPECT_EQ(ended.ok(), !refused) << ended;
     EXPECT_EQ(ErrorReason(ended), refused ? "STORE_FULL" : "") << ended;
@@ -629,7 +528,7 @@ TEST_F(EtcdAnswers, AnAppendIsItsOwnAlsoWhereItsTableIsReadAgain) {
   const auto store = Open(options);
   ASSERT_TRUE(store->Load().ok());
   const uint64_t id = store->CreateTable("red", 0).value();
-  Followed followed;
+  NotingFollower followed("red");
   const Following following = store->Follow(followed);
   std::atomic<int> attempts = 0;
   between_->after_txn = [&](const etcdserverpb::TxnRequest& request,
@@ -638,7 +537,7 @@ TEST_F(EtcdAnswers, AnAppendIsItsOwnAlsoWhereItsTableIsReadAgain) {
     if (!absl::StrContains(key, "/state/logs/") || ++attempts > 1) return made;
     followed.wanted = StoreFollower::Wants::kWhole;
     // What is wanted is asked once a second.
-    for (int i = 0; i < 750 && !followed.replaced().contains("red"); ++i) {
+    for (int i = 0; i < 750 && !followed.whole().contains("red"); ++i) {
       absl::SleepFor(absl::Milliseconds(2));
     }
     return Status(StatusCode::UNAVAILABLE, "lost");
@@ -649,7 +548,7 @@ TEST_F(EtcdAnswers, AnAppendIsItsOwnAlsoWhereItsTableIsReadAgain) {
   EXPECT_TRUE(ended.ok()) << ended;
   between_->HoldWatch(false);
   // And it is read once nothing is on the way.
-  Await([&] { return followed.replaced().contains("red"); });
+  EXPECT_TRUE(Await([&] { return followed.whole().contains("red"); }));
   between_.reset();  // a call of it may yet sleep
   store->Close(DrainingError(), SteadyNow());
 }
@@ -657,11 +556,11 @@ TEST_F(EtcdAnswers, AnAppendIsItsOwnAlsoWhereItsTableIsReadAgain) {
 TEST_F(EtcdAnswers, ATableThatThereIsNoMemoryToReadIsReadAgain) {
   const auto store = OpenDirectly();
   ASSERT_TRUE(store->Load().ok());
-  Followed followed;
+  NotingFollower followed("default");
   followed.wanted = StoreFollower::Wants::kWhole;
   followed.no_memory = 2;
   const Following following = store->Follow(followed);
-  Await([&] { return followed.replaced().contains("default"); });
+  EXPECT_TRUE(Await([&] { return followed.whole().contains("default"); }));
   EXPECT_EQ(followed.no_memory, 0);
   store->Close(DrainingError(), SteadyNow());
 }
@@ -669,35 +568,7 @@ TEST_F(EtcdAnswers, ATableThatThereIsNoMemoryToReadIsReadAgain) {
 // A table that takes long to read again holds up no other, and no append. What
 // comes meanwhile comes after it, once and in order.
 TEST_F(EtcdAnswers, ATableIsReadAgainBesideTheOthers) {
-  struct Follower final : StoreFollower {
-    Wants wants(const std::string& table, uint64_t) override {
-      return table == "red" ? wanted.load() : Wants::kNext;
-    }
-    void Appended(const std::string& table, uint64_t, uint64_t position,
-                  std::vector<AcceptedBatch>) override {
-      Add(absl::StrCat(table, " at ", position));
-    }
-    void Replaced(StoredTable table) override {
-      if (table.name == "red") wanted = Wants::kNext;
-      Add(absl::StrCat("whole ", table.name, " at ", table.position));
-    }
-    void Deleted(const std::string&, uint64_t) override {}
-    void Failed(const std::string& table, uint64_t,
-                const absl::Status& why) override {
-      Add(absl::StrCat(table, " failed: ", why.message()));
-    }
-    void Add(std::string note) {
-      const MutexLock lock(mutex);
-      notes.push_back(std::move(note));
-    }
-    std::vector<std::string> Get() {
-      const MutexLock lock(mutex);
-      return notes;
-    }
-    std::atomic<Wants> wanted = Wants::kNext;
-    Mutex mutex;
-    std::vector<std::string> notes ABSL_GUARDED_BY(mutex);
-  } follower;
+  NotingFollower follower("red");
   Node other(OpenDirectly());
   const TableRef red = other.tables.Create("red").value();
   const TableRef blue = other.tables.Create("blue").value();
@@ -715,8 +586,7 @@ TEST_F(EtcdAnswers, ATableIsReadAgainBesideTheOthers) {
   std::atomic<int> waiting = 0;
   between_->before_range = [&](const etcdserverpb::RangeRequest& request) {
     const std::string log =
-        absl::StrCat(prefix_, "/state/logs/",
-                     absl::Hex(red->store_id(), absl::kZeroPad16), "/");
+        absl::StrCat(prefix_, "/", EntriesOf(red->store_id()));
     // The read of the whole log, not that of its later entries.
     if (request.key() != log) return Status::OK;
     ++waiting;
@@ -725,12 +595,12 @@ TEST_F(EtcdAnswers, ATableIsReadAgainBesideTheOthers) {
   };
   const Following following = store->Follow(follower);
   follower.wanted = StoreFollower::Wants::kWhole;
-  Await([&] { return waiting == 1; });
+  EXPECT_TRUE(Await([&] { return waiting == 1; }));
   announce(blue, 1);
   announce(red, 2);
   announce(red, 3);
   announce(blue, 2);
-  Await([&] { return follower.Get().size() == 2; });
+  EXPECT_TRUE(Await([&] { return follower.Notes().size() == 2; }));
   absl::SleepFor(3 * options.silence);
   EXPECT_LT(store->lag(), 2 * options.silence);
   EXPECT_TRUE(store
@@ -740,16 +610,16 @@ TEST_F(EtcdAnswers, ATableIsReadAgainBesideTheOthers) {
   held = false;
   held.notify_all();
   announce(red, 4);
-  Await([&] { return follower.Get().back() == "red at 4"; });
-  EXPECT_EQ(follower.Get(), (std::vector<std::string>{
-                                "blue at 1", "blue at 2", "whole red at 1",
-                                "red at 2", "red at 3", "red at 4"}));
+  EXPECT_TRUE(Await([&] { return follower.Notes().back() == "red at 4"; }));
+  EXPECT_EQ(follower.Notes(), (std::vector<std::string>{
+                                  "blue at 1", "blue at 2", "whole red at 1",
+                                  "red at 2", "red at 3", "red at 4"}));
   EXPECT_EQ(waiting, 1);
 
   // It ends while a table is read.
   held = true;
   follower.wanted = StoreFollower::Wants::kWhole;
-  Await([&] { return waiting == 2; });
+  EXPECT_TRUE(Await([&] { return waiting == 2; }));
   store->Close(DrainingError(), SteadyNow());
   held = false;
   held.notify_all();
@@ -761,11 +631,8 @@ TEST_F(EtcdAnswers, NoAnswerIsOfAHeadThatTheWatchHasLeftBehind) {
   Node first(OpenDirectly()), second(OpenBetween());
   Table& a = first.tables.default_table();
   Table& b = second.tables.default_table();
-  UpdateBatch withdraw;
-  withdraw.changes = {
-      {RouteChange::Op::kDelete, Prefix::Parse("::/0").value(), kNoRoute}};
-  UpdateBatch insert = Announce("::/0", 9);
-  insert.changes[0].op = RouteChange::Op::kInsert;
+  const UpdateBatch withdraw = Change(RouteChange::Op::kDelete, "::/0");
+  const UpdateBatch insert = Change(RouteChange::Op::kInsert, "::/0", 9);
   between_->HoldWatch(true);
   ASSERT_TRUE(a.Apply(Announce("::/0", 7)).ok());
   EXPECT_EQ(ErrorReason(b.Apply(insert).status()), "ROUTE_EXISTS");
@@ -799,13 +666,11 @@ TEST_F(EtcdAnswers, WhatChangesNothingIsAnsweredBesideSteadyWriters) {
     return Status::OK;
   };
   between_->HoldWatch(true);
-  UpdateBatch batch = Announce("::/1", kNoRoute);
-  batch.changes[0].op = RouteChange::Op::kDelete;
-  const auto outcome = b.Apply(batch);
+  const auto outcome = b.Apply(Change(RouteChange::Op::kDelete, "::/1"));
   ASSERT_TRUE(outcome.ok()) << outcome.status();
   EXPECT_GE(outcome->generation, 1U);
-  batch.changes[0].op = RouteChange::Op::kDeleteStrict;
-  EXPECT_EQ(ErrorReason(b.Apply(batch).status()), "ROUTE_NOT_FOUND");
+  const UpdateBatch strict = Change(RouteChange::Op::kDeleteStrict, "::/1");
+  EXPECT_EQ(ErrorReason(b.Apply(strict).status()), "ROUTE_NOT_FOUND");
   EXPECT_LE(writes, 8U);
   between_->HoldWatch(false);
 }
@@ -881,7 +746,7 @@ TEST_F(EtcdAnswers, CallsThatWaitForReportsShareARead) {
         EXPECT_EQ(replicas.ok(), each.ok()) << replicas.status();
       });
     }
-    Await([&] { return calls == kCalls && reads > 0; });
+    EXPECT_TRUE(Await([&] { return calls == kCalls && reads > 0; }));
     absl::SleepFor(absl::Milliseconds(100));
     hangs = false;
     hangs.notify_all();
@@ -909,7 +774,7 @@ TEST_F(EtcdAnswers, CreationsAtTheSameMomentKeepTheLimit) {
   other.join();
   EXPECT_NE(red.ok(), blue.ok());
   EXPECT_EQ(ErrorReason(red.ok() ? blue : red), "TOO_MANY_TABLES");
-  EXPECT_EQ(CountKeys("state/tables/"), 2U);
+  EXPECT_EQ(Read("state/tables/").size(), 2U);
   tables.Drain(SteadyNow());
 }
 
@@ -931,7 +796,7 @@ TEST_F(EtcdAnswers, TablesAreNotAskedForWhileEtcdIsSilent) {
   Node server(Open(options));
   const uint64_t id = server.tables.default_table().store_id();
   between_->HoldWatch(true);
-  Await([&] { return server.store->lag() > 2 * options.silence; });
+  EXPECT_TRUE(Await([&] { return server.store->lag() > 2 * options.silence; }));
   asked = 0;
   for (const absl::Status& refused :
        {server.store->FindTable("default").status(),
@@ -975,9 +840,9 @@ TEST_F(EtcdAnswers, NoTableIsMadeOrDeletedBeforeThoseOfACopyAreCompared) {
         tables.default_table().Apply(UpdateBatch()).status()}) {
     EXPECT_EQ(ErrorReason(refused), "STORE_FAILED") << refused;
   }
-  EXPECT_EQ(CountKeys("state/tables/"), 2U);
+  EXPECT_EQ(Read("state/tables/").size(), 2U);
   readable = true;
-  Await([&] { return store->FindTable("red").ok(); });
+  EXPECT_TRUE(Await([&] { return store->FindTable("red").ok(); }));
   EXPECT_TRUE(tables.Create("red").ok());
   EXPECT_TRUE(tables.Delete("blue").ok());
   tables.Drain(SteadyNow());
@@ -1024,10 +889,7 @@ TEST_F(EtcdAnswers, APageThatDoesNotComeIsAskedForWithFewerKeys) {
   const auto client = EtcdClient::Create(options).value();
   constexpr int kKeys = 20;
   for (int i = 0; i < kKeys; ++i) {
-    etcdserverpb::PutRequest put;
-    put.set_key(absl::StrCat(prefix_, "/", absl::Hex(i, absl::kZeroPad4)));
-    put.set_value("a value");
-    ASSERT_TRUE(cluster_->Client("")->Put(put).ok());
+    Put(absl::StrCat(absl::Hex(i, absl::kZeroPad4)), "a value");
   }
   std::atomic<bool> late = false;
   std::atomic<int> failed = 0;
@@ -1063,9 +925,7 @@ TEST_F(EtcdAnswers, PagesGrowAgainAfterOneThatDidNotCome) {
   const auto client = EtcdClient::Create(options).value();
   constexpr int kKeys = 300;
   for (int i = 0; i < kKeys; ++i) {
-    etcdserverpb::PutRequest put;
-    put.set_key(absl::StrCat(prefix_, "/", i));
-    ASSERT_TRUE(cluster_->Client("")->Put(put).ok());
+    Put(absl::StrCat(i), "");
   }
   std::atomic<int> pages = 0;
   between_->before_range = [&](const etcdserverpb::RangeRequest& request) {
@@ -1126,8 +986,7 @@ TEST_F(EtcdAnswers, ABackupOfEtcdIsFollowedOnlyIfItLeadsOn) {
   enum class Case { kOfNow, kOlder, kOlderAndWrittenTo };
   for (const Case each :
        {Case::kOfNow, Case::kOlder, Case::kOlderAndWrittenTo}) {
-    prefix_ = absl::StrCat("backup", static_cast<int>(each));
-    between_ = std::make_unique<Between>(cluster_->endpoint(0));
+    Connect(absl::StrCat("backup", static_cast<int>(each)));
     Node server(OpenBetween());
     Table& table = server.tables.default_table();
     ASSERT_TRUE(table.Apply(Announce("::/0", 1)).ok());
@@ -1146,16 +1005,17 @@ TEST_F(EtcdAnswers, ABackupOfEtcdIsFollowedOnlyIfItLeadsOn) {
     between_->Switch(restored.endpoint(0));
     if (each == Case::kOfNow) {
       // Until the tables are compared, a call may be refused.
-      Await([&] { return table.Apply(Announce("::/0", 77)).ok(); });
+      EXPECT_TRUE(
+          Await([&] { return table.Apply(Announce("::/0", 77)).ok(); }));
       EXPECT_EQ(table.replication_error(), "");
       Node other(Open(Options(restored.Url(prefix_))));
       EXPECT_EQ(other.tables.default_table().state().digest(),
                 table.state().digest());
       ASSERT_TRUE(other.tables.default_table().Apply(Announce("::/2", 5)).ok());
-      Await([&] { return table.state().routes_v6() == 2; });
+      EXPECT_TRUE(Await([&] { return table.state().routes_v6() == 2; }));
       continue;
     }
-    Await([&] { return !table.replication_error().empty(); });
+    EXPECT_TRUE(Await([&] { return !table.replication_error().empty(); }));
     EXPECT_EQ(table.visible(), 20U);
     EXPECT_EQ(ErrorReason(table.Apply(Announce("::/3", 1)).status()),
               "STORE_CORRUPT");
@@ -1190,35 +1050,26 @@ TEST_F(EtcdAnswers, ATokenThatIsRefusedIsRenewed) {
 // the watch of this one, which starts, is late.
 TEST_F(EtcdAnswers, AServerThatStartsHasWhatWasAcknowledgedBeforeItCounted) {
   constexpr uint64_t kUpdates = 20;
-  const std::unique_ptr<EtcdStore> direct = OpenDirectly();
-  Tables writer({}, direct.get());
-  ASSERT_TRUE(writer.Restore().ok());
+  Node writer(OpenDirectly());
   // On a slow machine the server asks again meanwhile, and waits as well.
   Mutex mutex;
   int leases = 0;
   between_->before_lease = [&] {
     const MutexLock lock(mutex);
     for (uint64_t i = 1; leases == 0 && i <= kUpdates; ++i) {
-      UpdateBatch batch;
-      batch.changes = {{RouteChange::Op::kUpsert,
-                        Prefix::Parse("2001:db8::/32").value(),
-                        static_cast<NextHopId>(i)}};
-      EXPECT_TRUE(writer.default_table().Apply(batch).ok());
+      const UpdateBatch batch =
+          Announce("2001:db8::/32", static_cast<NextHopId>(i));
+      EXPECT_TRUE(writer.tables.default_table().Apply(batch).ok());
     }
     ++leases;
-    const auto replicas = direct->Replicas(absl::ZeroDuration());
+    const auto replicas = writer.store->Replicas(absl::ZeroDuration());
     ASSERT_TRUE(replicas.ok()) << replicas.status();
     EXPECT_EQ(replicas->size(), 1U);  // it does not count yet
   };
   between_->before_watch = [] { absl::SleepFor(absl::Milliseconds(200)); };
-  const std::unique_ptr<EtcdStore> between = OpenBetween();
-  Tables starts({}, between.get());
-  const absl::Status started = starts.Restore();
-  ASSERT_TRUE(started.ok()) << started;
-  EXPECT_EQ(starts.default_table().visible(), kUpdates);
+  const Node starts(OpenBetween());
+  EXPECT_EQ(starts.tables.default_table().visible(), kUpdates);
   EXPECT_GE(leases, 1);
-  starts.Drain(SteadyNow());
-  writer.Drain(SteadyNow());
 }
 
 }  // namespace

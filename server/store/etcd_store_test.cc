@@ -23,6 +23,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "base/mutex.h"
+#include "base/testing/await.h"
 #include "base/testing/wire.h"
 #include "etcd_records.pb.h"
 #include "lpm/io/table_file.h"
@@ -30,38 +31,19 @@
 #include "server/base/error.h"
 #include "server/store/store_entry.h"
 #include "server/table/tables.h"
-#include "server/testing/etcd_cluster.h"
+#include "server/testing/etcd_test.h"
 #include "server/testing/fake_store.h"
+#include "server/testing/noting_follower.h"
 #include "server/testing/small_store.h"
 #include "server/testing/store_script.h"
+#include "server/testing/updates.h"
 
 namespace planb::server {
 namespace {
 
-constexpr absl::Duration kPatience = absl::Seconds(60);
-
-// One etcd for all tests of this program; each test has its own prefix.
-class EtcdStoreTest : public testing::Test {
+class EtcdStoreTest : public EtcdTest {
  protected:
-  static void SetUpTestSuite() {
-    if (EtcdCluster::Available()) cluster_ = new EtcdCluster(1);
-  }
-  static void TearDownTestSuite() {
-    delete cluster_;
-    cluster_ = nullptr;
-  }
-  void SetUp() override {
-    if (cluster_ == nullptr) GTEST_SKIP() << "there is no program etcd";
-    static int count = 0;
-    prefix_ = absl::StrCat("test", ++count);
-  }
-
-  EtcdStoreOptions Options() const {
-    EtcdStoreOptions options;
-    options.etcd = ParseEtcdUrl(cluster_->Url(prefix_)).value();
-    return options;
-  }
-  std::unique_ptr<EtcdStore> Open() const { return Open(Options()); }
+  using EtcdTest::Options;
   // Of a server that reaches etcd over `wire`, and waits while it is cut.
   EtcdStoreOptions Options(const Wire& wire) const {
     EtcdStoreOptions options = Options();
@@ -69,122 +51,33 @@ class EtcdStoreTest : public testing::Test {
     options.etcd.timeout = kPatience;
     return options;
   }
-  static std::unique_ptr<EtcdStore> Open(const EtcdStoreOptions& options) {
-    auto store = EtcdStore::Open(options);
-    EXPECT_TRUE(store.ok()) << store.status();
-    return store.ok() ? *std::move(store) : nullptr;
-  }
-
-  // The keys that begin with `rest` below the prefix.
-  std::vector<etcdserverpb::KeyValue> Read(absl::string_view rest) const {
-    std::vector<etcdserverpb::KeyValue> found;
-    const auto read =
-        cluster_->Client("")->ReadPrefix(absl::StrCat(prefix_, "/", rest), 0,
-                                         [&](const etcdserverpb::KeyValue& kv) {
-                                           found.push_back(kv);
-                                           return absl::OkStatus();
-                                         });
-    EXPECT_TRUE(read.ok()) << read.status();
-    return found;
-  }
-  void Put(absl::string_view rest, const std::string& value) const {
-    etcdserverpb::PutRequest put;
-    put.set_key(absl::StrCat(prefix_, "/", rest));
-    put.set_value(value);
-    ASSERT_TRUE(cluster_->Client("")->Put(put).ok());
-  }
   // Offers a snapshot of the table until `store`, or another one, wrote one.
   void AwaitSnapshot(const StoredTable& table, EtcdStore& store) const {
     const std::string key =
         absl::StrCat("state/snapshots/", absl::Hex(table.id, absl::kZeroPad16));
-    const absl::Time deadline = absl::Now() + kPatience;
-    while (Read(key).empty()) {
-      ASSERT_LT(absl::Now(), deadline) << key;
+    ASSERT_TRUE(Await([&] {
+      if (!Read(key).empty()) return true;
       store.OfferSnapshot(table.name, [&] { return MakeVersion(table); });
-      absl::SleepFor(absl::Milliseconds(2));
-    }
+      return false;
+    })) << key;
   }
-
-  static EtcdCluster* cluster_;
-  std::string prefix_;
 };
-EtcdCluster* EtcdStoreTest::cluster_ = nullptr;
-
-// A server without its services: the tables on a store.
-struct Node {
-  explicit Node(std::unique_ptr<EtcdStore> opened)
-      : store(std::move(opened)), tables({}, store.get()) {
-    const absl::Status restored = tables.Restore();
-    EXPECT_TRUE(restored.ok()) << restored;
-  }
-  ~Node() { tables.Drain(SteadyNow()); }
-
-  std::unique_ptr<EtcdStore> store;
-  Tables tables;
-};
-
-// Keeps the ids of the tables that other servers have made.
-class FakeFollower final : public StoreFollower {
- public:
-  void AwaitTable(uint64_t id) {
-    MutexLock lock(mutex_);
-    EXPECT_TRUE(changed_.wait_for(lock, absl::ToChronoSeconds(kPatience),
-                                  [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-                                    return made_.contains(id);
-                                  }));
-  }
-  size_t made() {
-    const MutexLock lock(mutex_);
-    return made_.size();
-  }
-
-  void Appended(const std::string&, uint64_t, uint64_t,
-                std::vector<AcceptedBatch>) override {}
-  void Replaced(StoredTable table) override {
-    const MutexLock lock(mutex_);
-    made_.insert(table.id);
-    changed_.notify_all();
-  }
-  void Deleted(const std::string&, uint64_t) override {}
-  void Failed(const std::string&, uint64_t, const absl::Status&) override {}
-
- private:
-  Mutex mutex_;
-  CondVar changed_;
-  std::set<uint64_t> made_ ABSL_GUARDED_BY(mutex_);
-};
-
-UpdateBatch Changes(std::vector<RouteChange> changes) {
-  UpdateBatch batch;
-  batch.changes = std::move(changes);
-  return batch;
-}
-
-RouteChange Announce(absl::string_view prefix, NextHopId next_hop) {
-  return {RouteChange::Op::kUpsert, Prefix::Parse(prefix).value(), next_hop};
-}
 
 // Waits until `a` and `b` have the same accepted and visible generation.
 void AwaitSame(const Tables& a, const Tables& b,
                absl::string_view name = "default") {
-  const absl::Time deadline = absl::Now() + kPatience;
   v1::Table of_a, of_b;
-  do {
+  EXPECT_TRUE(Await([&] {
     const auto table_a = a.Find(name);
     const auto table_b = b.Find(name);
-    if (!table_a.ok() || !table_b.ok()) continue;
+    if (!table_a.ok() || !table_b.ok()) return false;
     of_a = (*table_a)->state();
     of_b = (*table_b)->state();
-    if (of_a.accepted_generation() == of_b.accepted_generation() &&
-        of_a.visible_generation() == of_a.accepted_generation() &&
-        of_b.visible_generation() == of_b.accepted_generation() &&
-        of_a.accepted_generation() != 0) {
-      break;
-    }
-    absl::SleepFor(absl::Milliseconds(2));
-  } while (absl::Now() < deadline);
-  EXPECT_EQ(of_a.accepted_generation(), of_b.accepted_generation());
-  EXPECT_EQ(of_a.visible_generation(), of_b.visible_generation());
+    return of_a.accepted_generation() == of_b.accepted_generation() &&
+           of_a.visible_generation() == of_a.accepted_generation() &&
+           of_b.visible_generation() == of_b.accepted_generation() &&
+           of_a.accepted_generation() != 0;
+  }));
   EXPECT_EQ(of_a.digest(), of_b.digest());
   EXPECT_EQ(of_a.writer_epoch(), of_b.writer_epoch());
 }
@@ -245,26 +138,6 @@ TEST_F(EtcdStoreTest, KeepsARandomHistory) {
   }
 }
 
-TEST_F(EtcdStoreTest, ServersHaveTheSameGenerations) {
-  Node a(Open()), b(Open());
-  for (uint32_t i = 1; i <= 50; ++i) {
-    Node& writer = i % 2 == 0 ? a : b;
-    const auto outcome = writer.tables.default_table().Apply(
-        Changes({Announce(absl::StrCat("2001:db8:", i, "::/48"), i)}));
-    ASSERT_TRUE(outcome.ok()) << outcome.status();
-    EXPECT_EQ(outcome->generation, i);
-    // Read your writes, on the other server.
-    Node& reader = i % 2 == 0 ? b : a;
-    ASSERT_TRUE(reader.tables.default_table()
-                    .AwaitVisible(outcome->generation, SteadyAfter(kPatience))
-                    .ok());
-    EXPECT_EQ(reader.tables.default_table().state().routes_v6(), i);
-  }
-  AwaitSame(a.tables, b.tables);
-  Node c(Open());
-  AwaitSame(a.tables, c.tables);
-}
-
 // Writers on all servers at once, of few prefixes: most appends conflict.
 TEST_F(EtcdStoreTest, WritersOnAllServersAreOrdered) {
   constexpr int kNodes = 3;
@@ -279,14 +152,13 @@ TEST_F(EtcdStoreTest, WritersOnAllServersAreOrdered) {
     writers.emplace_back([&, n] {
       std::mt19937_64 random(static_cast<uint64_t>(n));
       for (int i = 0; i < kBatches; ++i) {
-        std::vector<RouteChange> changes;
         // Each batch changes something: the next hop is new.
-        changes.push_back(
+        const UpdateBatch changes =
             Announce(absl::StrCat("2001:db8:", random() % 5, "::/48"),
-                     static_cast<NextHopId>(1 + n * kBatches + i)));
+                     static_cast<NextHopId>(1 + n * kBatches + i));
         const auto outcome =
             nodes[static_cast<size_t>(n)]->tables.default_table().Apply(
-                Changes(changes));
+                changes);
         ASSERT_TRUE(outcome.ok()) << outcome.status();
         generations[static_cast<size_t>(n)].push_back(outcome->generation);
       }
@@ -308,7 +180,7 @@ TEST_F(EtcdStoreTest, WritersOnAllServersAreOrdered) {
 
 TEST_F(EtcdStoreTest, ConditionsHoldAcrossServers) {
   Node a(Open()), b(Open());
-  UpdateBatch first = Changes({Announce("2001:db8::/32", 1)});
+  UpdateBatch first = Announce("2001:db8::/32", 1);
   first.expected_generation = 0;
   first.request_id = "once";
   first.fingerprint = 7;
@@ -322,7 +194,7 @@ TEST_F(EtcdStoreTest, ConditionsHoldAcrossServers) {
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_EQ(again->generation, 1U);
   EXPECT_EQ(again->counts, outcome->counts);
-  UpdateBatch late = Changes({Announce("2001:db8::/32", 2)});
+  UpdateBatch late = Announce("2001:db8::/32", 2);
   late.expected_generation = 0;
   late.writer_epoch = 5;
   EXPECT_EQ(ErrorReason(b.tables.default_table().Apply(late).status()),
@@ -338,7 +210,7 @@ TEST_F(EtcdStoreTest, OneOfTwoThatExpectAGenerationWins) {
   Node a(Open()), b(Open());
   for (uint64_t round = 0; round < 20; ++round) {
     const auto apply = [round](Node& node, NextHopId next_hop) {
-      UpdateBatch batch = Changes({Announce("2001:db8::/32", next_hop)});
+      UpdateBatch batch = Announce("2001:db8::/32", next_hop);
       batch.expected_generation = round;
       return node.tables.default_table().Submit(std::move(batch));
     };
@@ -356,7 +228,7 @@ TEST_F(EtcdStoreTest, OneOfTwoThatExpectAGenerationWins) {
 
 TEST_F(EtcdStoreTest, NextHopsAndGroupsFollow) {
   Node a(Open()), b(Open());
-  UpdateBatch batch = Changes({Announce("2001:db8::/32", 9)});
+  UpdateBatch batch = Announce("2001:db8::/32", 9);
   batch.next_hops = {{.id = 1, .label = "one"}, {.id = 2, .label = "two"}};
   batch.groups = {
       {.id = 9, .members = {{.next_hop = 1, .weight = 1}, {.next_hop = 2}}}};
@@ -378,7 +250,7 @@ TEST_F(EtcdStoreTest, ATableMadeAnewIsNotTheOneOfThatNameBefore) {
   const uint64_t before = made->CreateTable("red", 0).value();
   const std::unique_ptr<EtcdStore> late = Open();
   ASSERT_EQ(late->Load()->size(), 2U);
-  FakeFollower follower;
+  NotingFollower follower;
   auto following = late->Follow(follower);
   ASSERT_TRUE(made->DeleteTable("red", before, 1).ok());
   const uint64_t anew = made->CreateTable("red", 2).value();
@@ -400,23 +272,16 @@ TEST_F(EtcdStoreTest, TablesComeAndGoOnAllServers) {
   for (int round = 0; round < 3; ++round) {
     const auto made = a.tables.Create("red", {.prefix_lengths = true});
     ASSERT_TRUE(made.ok()) << made.status();
-    ASSERT_TRUE((*made)->Apply(Changes({Announce("::/0", 1)})).ok());
+    ASSERT_TRUE((*made)->Apply(Announce("::/0", 1)).ok());
     AwaitSame(a.tables, b.tables, "red");
     EXPECT_TRUE((*b.tables.Find("red"))->fib_options().prefix_lengths);
     EXPECT_EQ(b.tables.Create("red").status().code(),
               absl::StatusCode::kAlreadyExists);
     const uint64_t last = (*made)->state().accepted_generation();
     ASSERT_TRUE(b.tables.Delete("red").ok());
-    const absl::Time deadline = absl::Now() + kPatience;
-    while (a.tables.Find("red").ok() && absl::Now() < deadline) {
-      absl::SleepFor(absl::Milliseconds(2));
-    }
-    EXPECT_FALSE(a.tables.Find("red").ok());
+    EXPECT_TRUE(Await([&] { return !a.tables.Find("red").ok(); }));
     // The floor may come a moment later than the deletion.
-    while (a.store->generation_floor() < last && absl::Now() < deadline) {
-      absl::SleepFor(absl::Milliseconds(2));
-    }
-    EXPECT_GE(a.store->generation_floor(), last);
+    EXPECT_TRUE(Await([&] { return a.store->generation_floor() >= last; }));
   }
 }
 
@@ -437,28 +302,20 @@ TEST_F(EtcdStoreTest, SnapshotsReplaceTheLog) {
   options.log_bytes = 20'000;
   Node a(Open(options)), b(Open(options));
   std::mt19937_64 random(5);
-  const auto client = cluster_->Client("");
-  const std::string pointers = absl::StrCat(prefix_, "/state/snapshots/");
-  int snapshots = 0;
   const absl::Time deadline = absl::Now() + kPatience;
-  for (uint32_t i = 1; snapshots == 0 && absl::Now() < deadline; ++i) {
-    std::vector<RouteChange> changes;
+  for (uint32_t i = 1; Read("state/snapshots/").empty(); ++i) {
+    ASSERT_LT(absl::Now(), deadline);
+    UpdateBatch changes;
     for (int c = 0; c < 200; ++c) {
-      changes.push_back(Announce(
+      const Route route = MakeRoute(
           absl::StrCat("2001:db8:", absl::Hex(c * 16 + random() % 16), "::/48"),
-          static_cast<NextHopId>(1 + random() % 100)));
+          static_cast<NextHopId>(1 + random() % 100));
+      changes.changes.push_back(
+          {RouteChange::Op::kUpsert, route.prefix, route.next_hop});
     }
     Node& writer = i % 2 == 0 ? a : b;
-    ASSERT_TRUE(writer.tables.default_table().Apply(Changes(changes)).ok());
-    ASSERT_TRUE(client
-                    ->ReadPrefix(pointers, 0,
-                                 [&](const etcdserverpb::KeyValue&) {
-                                   ++snapshots;
-                                   return absl::OkStatus();
-                                 })
-                    .ok());
+    ASSERT_TRUE(writer.tables.default_table().Apply(changes).ok());
   }
-  EXPECT_GT(snapshots, 0);
   AwaitSame(a.tables, b.tables);
   Node c(Open(options));
   AwaitSame(a.tables, c.tables);
@@ -484,14 +341,6 @@ void MakeTables(EtcdStore& store, StoredTable& table, StoredTable& last) {
   Grow(last, store);
 }
 
-void AwaitCut(const Wire& wire) {
-  const absl::Time deadline = absl::Now() + kPatience;
-  while (!wire.cut() && absl::Now() < deadline) {
-    absl::SleepFor(absl::Milliseconds(2));
-  }
-  ASSERT_TRUE(wire.cut());
-}
-
 // Each step of a snapshot comes after another server has written a later one
 // and has deleted the entries between them.
 TEST_F(EtcdStoreTest, AnOlderSnapshotDoesNotReplaceALaterOne) {
@@ -505,7 +354,7 @@ TEST_F(EtcdStoreTest, AnOlderSnapshotDoesNotReplaceALaterOne) {
     MakeTables(*late, table, last);
     wire.CutBefore(step);
     late->OfferSnapshot(table.name, [&] { return MakeVersion(table); });
-    AwaitCut(wire);
+    ASSERT_TRUE(Await([&] { return wire.cut(); }));
     options.etcd = Options().etcd;
     const auto ahead = Open(options);
     ASSERT_TRUE(ahead->Load().ok());
@@ -544,8 +393,7 @@ TEST_F(EtcdStoreTest, ASnapshotOfOtherContentsReplacesNothing) {
 TEST_F(EtcdStoreTest, ASnapshotOfOtherContentsIsRefused) {
   Node node(Open());
   const Table& table = node.tables.default_table();
-  ASSERT_TRUE(
-      node.tables.default_table().Apply(Changes({Announce("::/0", 7)})).ok());
+  ASSERT_TRUE(node.tables.default_table().Apply(Announce("::/0", 7)).ok());
   etcd::TableRecord head;
   ASSERT_TRUE(head.ParseFromString(Read("state/tables/default").at(0).value()));
   const std::string id = absl::StrCat(absl::Hex(head.id(), absl::kZeroPad16));
@@ -567,9 +415,7 @@ TEST_F(EtcdStoreTest, ASnapshotOfOtherContentsIsRefused) {
     return absl::OkStatus();
   };
   ASSERT_TRUE(ForEachPart(ContentsOf(version), 1000, put).ok());
-  etcdserverpb::DeleteRangeRequest erase;
-  erase.set_key(absl::StrCat(prefix_, "/state/logs/", id, "/0000000000000001"));
-  ASSERT_TRUE(cluster_->Client("")->DeleteRange(erase).ok());
+  Erase(EntryKey(head.id(), 1));
   // It says what it has, or says that it has what was there.
   for (const auto& [digest, wrong] :
        {std::pair{MakeVersion(other).rib.digest(),
@@ -584,10 +430,7 @@ TEST_F(EtcdStoreTest, ASnapshotOfOtherContentsIsRefused) {
         << refused;
   }
   // Servers that run have the entries that it replaces.
-  const absl::Time deadline = absl::Now() + kPatience;
-  while (table.replication_error().empty() && absl::Now() < deadline) {
-    absl::SleepFor(absl::Milliseconds(2));
-  }
+  EXPECT_TRUE(Await([&] { return !table.replication_error().empty(); }));
   EXPECT_TRUE(absl::StrContains(table.replication_error(),
                                 "is of other contents than the entries"))
       << table.replication_error();
@@ -625,7 +468,7 @@ TEST_F(EtcdStoreTest, ASnapshotIsNotWrittenOver) {
                               absl::Hex(table.id, absl::kZeroPad16),
                               "/0000000000000002/"));  // the first part
   paused->OfferSnapshot(table.name, [&] { return MakeVersion(table); });
-  AwaitCut(wire);
+  ASSERT_TRUE(Await([&] { return wire.cut(); }));
   options.etcd = Options().etcd;
   const auto other = Open(options);
   ASSERT_TRUE(other->Load().ok());
@@ -654,10 +497,7 @@ TEST_F(EtcdStoreTest, PartsOfUnfinishedSnapshotsDoNoHarmAndAreRemoved) {
   for (const char* left :
        {"1/0000000000000000", "2/0000000000000000", "2/0000000000000009",
         "2/00000000000000ff/0000000000000001", "3/0000000000000000"}) {
-    etcdserverpb::PutRequest put;
-    put.set_key(
-        absl::StrCat(prefix_, "/", parts, "/", std::string(15, '0'), left));
-    ASSERT_TRUE(cluster_->Client("")->Put(put).ok());
+    Put(absl::StrCat(parts, "/", std::string(15, '0'), left), "");
   }
   AwaitSnapshot(table, *store);
   EXPECT_EQ(Read(parts).size(), 1U);
@@ -671,20 +511,20 @@ TEST_F(EtcdStoreTest, AFollowerThatHasEndedIsCalledNoMore) {
   ASSERT_TRUE(writer->Load().ok());
   ASSERT_TRUE(store->Load().ok());
   {
-    FakeFollower follower;
+    NotingFollower follower;
     auto following = store->Follow(follower);
     follower.AwaitTable(writer->CreateTable("red", 0).value());
     following = {};
     const uint64_t blue = writer->CreateTable("blue", 0).value();
     // Follows all the same, for its own appends.
-    const absl::Time deadline = absl::Now() + kPatience;
     absl::Status appended;
-    do {
+    EXPECT_TRUE(Await([&] {
       appended = store->Append("blue", {Batch(1, {MakeRoute("::/0", 7)})},
                                TableLog::kAnyPosition, blue);
-    } while (appended == DeletedRemotely() && absl::Now() < deadline);
+      return appended != DeletedRemotely();
+    }));
     EXPECT_TRUE(appended.ok()) << appended;
-    EXPECT_EQ(follower.made(), 1U);
+    EXPECT_EQ(follower.whole().size(), 1U);
   }
   ASSERT_TRUE(writer->CreateTable("green", 0).ok());
 }
@@ -707,7 +547,7 @@ TEST_F(EtcdStoreTest, ASnapshotReplacesNoEntryThatItLacks) {
   EtcdStore& writer = *other;
   ASSERT_TRUE(writer.Append(table.name, {raised}).ok());
   AwaitSnapshot(before, *other);  // of the first entry
-  FakeFollower follower;
+  NotingFollower follower;
   const auto following = slow->Follow(follower);
   const uint64_t red = other->CreateTable("red", 0).value();
   follower.AwaitTable(red);  // then it has been told of the second entry
@@ -741,11 +581,11 @@ TEST_F(EtcdStoreTest, SnapshotsHaveAllRequestsOfAWindow) {
 // A server that missed what etcd has compacted reads everything again.
 TEST_F(EtcdStoreTest, ReadsAgainWhatWasCompacted) {
   Node a(Open());
-  UpdateBatch batch = Changes({Announce("2001:db8::/32", 1)});
+  UpdateBatch batch = Announce("2001:db8::/32", 1);
   ASSERT_TRUE(a.tables.default_table().Apply(batch).ok());
   auto late = Open();
   ASSERT_TRUE(late->Load().ok());
-  batch = Changes({Announce("2001:db8:1::/48", 2)});
+  batch = Announce("2001:db8:1::/48", 2);
   batch.request_id = "known";
   batch.fingerprint = 3;
   ASSERT_TRUE(a.tables.default_table().Apply(batch).ok());
@@ -753,31 +593,15 @@ TEST_F(EtcdStoreTest, ReadsAgainWhatWasCompacted) {
   // Nothing of the log is left before this.
   ASSERT_TRUE(cluster_->Compact().ok());
   // The table as it was loaded; the watch begins before the compaction.
-  struct Follower final : StoreFollower {
-    void Appended(const std::string&, uint64_t, uint64_t,
-                  std::vector<AcceptedBatch>) override {}
-    void Replaced(StoredTable table) override {
-      const MutexLock lock(mutex);
-      replaced.push_back(std::move(table));
-    }
-    void Deleted(const std::string&, uint64_t) override {}
-    void Failed(const std::string&, uint64_t, const absl::Status&) override {}
-    Mutex mutex;
-    std::vector<StoredTable> replaced;
-  } follower;
+  NotingFollower follower;
   auto following = late->Follow(follower);
-  const absl::Time deadline = absl::Now() + kPatience;
-  for (;;) {
-    const MutexLock lock(follower.mutex);
-    if (follower.replaced.size() == 2 || absl::Now() > deadline) break;
-  }
+  EXPECT_TRUE(Await([&] { return follower.whole().size() == 2; }));
   following = {};
-  ASSERT_EQ(follower.replaced.size(), 2U);
-  const StoredTable& table = follower.replaced[0];
-  EXPECT_EQ(table.name, "default");
+  const auto whole = follower.whole();
+  ASSERT_TRUE(whole.contains("default") && whole.contains("red"));
+  const StoredTable& table = whole.at("default");
   EXPECT_EQ(table.generation, 2U);
   EXPECT_EQ(table.routes.size(), 2U);
-  EXPECT_EQ(follower.replaced[1].name, "red");
 
   // What a table does with it.
   FakeStore store;
@@ -789,47 +613,13 @@ TEST_F(EtcdStoreTest, ReadsAgainWhatWasCompacted) {
 
 // A follower that takes no entries for a while, and one that has lost a table.
 TEST_F(EtcdStoreTest, WhatAFollowerHasNoRoomForIsReadOnceItHas) {
-  struct Follower final : StoreFollower {
-    Wants wants(const std::string& table, uint64_t) override {
-      if (table != "default") return Wants::kNext;
-      ++asked;
-      return wanted;
-    }
-    void Missed(const std::string&, uint64_t) override { ++missed; }
-    void Appended(const std::string& table, uint64_t, uint64_t position,
-                  std::vector<AcceptedBatch>) override {
-      Add(absl::StrCat(table, " at ", position));
-    }
-    void Replaced(StoredTable table) override {
-      if (table.name == "default") wanted = Wants::kNext;
-      Add(absl::StrCat("whole ", table.name, " at ", table.position));
-    }
-    void Deleted(const std::string&, uint64_t) override {}
-    void Failed(const std::string& table, uint64_t,
-                const absl::Status& why) override {
-      Add(absl::StrCat(table, " failed: ", why.message()));
-    }
-    void Add(std::string note) {
-      const MutexLock lock(mutex);
-      notes.push_back(std::move(note));
-      changed.notify_all();
-    }
-    // The last of `count`.
-    std::string Await(size_t count) {
-      MutexLock lock(mutex);
-      changed.wait_until(lock, SteadyAfter(kPatience),
-                         [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
-                           return notes.size() >= count;
-                         });
-      return notes.size() == count ? notes.back() : absl::StrJoin(notes, ", ");
-    }
-    std::atomic<Wants> wanted = Wants::kNothing;
-    std::atomic<int> asked = 0;
-    std::atomic<int> missed = 0;
-    Mutex mutex;
-    CondVar changed;
-    std::vector<std::string> notes ABSL_GUARDED_BY(mutex);
-  } follower;
+  NotingFollower follower("default");
+  follower.wanted = StoreFollower::Wants::kNothing;
+  // The last note, once there are so many and no more.
+  const auto last_of = [&](size_t count) {
+    const std::vector<std::string> notes = follower.Notes(count);
+    return notes.size() == count ? notes.back() : absl::StrJoin(notes, ", ");
+  };
   Node a(Open());
   EtcdStoreOptions options = Options();
   options.log_bytes = 0;
@@ -838,22 +628,22 @@ TEST_F(EtcdStoreTest, WhatAFollowerHasNoRoomForIsReadOnceItHas) {
   ASSERT_TRUE(late->Load().ok());
   const Following following = late->Follow(follower);
   const auto announce = [&](NextHopId next_hop) {
-    const UpdateBatch batch = Changes({Announce("::/0", next_hop)});
-    EXPECT_TRUE(a.tables.default_table().Apply(batch).ok());
+    EXPECT_TRUE(
+        a.tables.default_table().Apply(Announce("::/0", next_hop)).ok());
   };
   for (const NextHopId next_hop : {1, 2, 3}) announce(next_hop);
   // Other tables are followed meanwhile.
   ASSERT_TRUE(a.tables.Create("red").ok());
-  EXPECT_EQ(follower.Await(1), "whole red at 0");
+  EXPECT_EQ(last_of(1), "whole red at 0");
   EXPECT_GE(follower.asked, 1);
   follower.wanted = StoreFollower::Wants::kNext;
-  EXPECT_EQ(follower.Await(4), "default at 3");
+  EXPECT_EQ(last_of(4), "default at 3");
   announce(4);
-  EXPECT_EQ(follower.Await(5), "default at 4");
+  EXPECT_EQ(last_of(5), "default at 4");
   follower.wanted = StoreFollower::Wants::kWhole;
-  EXPECT_EQ(follower.Await(6), "whole default at 4");
+  EXPECT_EQ(last_of(6), "whole default at 4");
   announce(5);
-  EXPECT_EQ(follower.Await(7), "default at 5");
+  EXPECT_EQ(last_of(7), "default at 5");
   // The first, and those that were not the last of what was skipped.
   EXPECT_EQ(follower.missed, 3);
   // A snapshot replaces what it has no room for.
@@ -863,9 +653,9 @@ TEST_F(EtcdStoreTest, WhatAFollowerHasNoRoomForIsReadOnceItHas) {
   AwaitSnapshot(other->Load()->front(), *other);
   EXPECT_TRUE(Read("state/logs/").empty());
   follower.wanted = StoreFollower::Wants::kNext;
-  EXPECT_EQ(follower.Await(8), "whole default at 7");
+  EXPECT_EQ(last_of(8), "whole default at 7");
   announce(8);
-  EXPECT_EQ(follower.Await(9), "default at 8");
+  EXPECT_EQ(last_of(9), "default at 8");
 }
 
 TEST_F(EtcdStoreTest, DamagedEntriesStopTheirTableAndNoOther) {
@@ -891,43 +681,32 @@ TEST_F(EtcdStoreTest, DamagedEntriesStopTheirTableAndNoOther) {
     }
     Node b(Open());
     const uint64_t id = a.tables.default_table().store_id();
-    ASSERT_TRUE(a.tables.default_table()
-                    .Apply(Changes({Announce("2001:db8::/32", 1)}))
-                    .ok());
+    ASSERT_TRUE(
+        a.tables.default_table().Apply(Announce("2001:db8::/32", 1)).ok());
     AwaitSame(a.tables, b.tables);
-    etcdserverpb::PutRequest put;
-    put.set_key(absl::StrCat(prefix_, "/state/logs/",
-                             absl::Hex(id, absl::kZeroPad16),
-                             "/0000000000000002"));
-    put.set_value(entry);
-    ASSERT_TRUE(cluster_->Client("")->Put(put).ok());
-    const absl::Time deadline = absl::Now() + kPatience;
+    const std::string key = EntryKey(id, 2);
+    Put(key, entry);
     // Without an append in progress.
-    while (a.tables.default_table().replication_error().empty() &&
-           absl::Now() < deadline) {
-      absl::SleepFor(absl::Milliseconds(2));
-    }
+    EXPECT_TRUE(Await(
+        [&] { return !a.tables.default_table().replication_error().empty(); }));
     for (Node* node : {&a, &b}) {
       Table& table = node->tables.default_table();
       absl::Status refused;
-      do {
-        refused = table.Apply(Changes({Announce("2001:db8::/32", 2)})).status();
-      } while (refused.code() != absl::StatusCode::kDataLoss &&
-               absl::Now() < deadline);
-      EXPECT_EQ(refused.code(), absl::StatusCode::kDataLoss) << refused;
+      EXPECT_TRUE(Await([&] {
+        refused = table.Apply(Announce("2001:db8::/32", 2)).status();
+        return absl::IsDataLoss(refused);
+      })) << refused;
       EXPECT_EQ(ErrorReason(refused), "STORE_CORRUPT");
-      EXPECT_TRUE(absl::StrContains(refused.message(), put.key())) << refused;
+      EXPECT_TRUE(absl::StrContains(refused.message(), key)) << refused;
       // Lookups go on, and so do other tables.
       EXPECT_EQ(table.visible(), 1U);
-      ASSERT_TRUE((*node->tables.Find("red"))
-                      ->Apply(Changes({Announce("::/0", 1)}))
-                      .ok());
+      ASSERT_TRUE((*node->tables.Find("red"))->Apply(Announce("::/0", 1)).ok());
     }
     AwaitSame(a.tables, b.tables, "red");
     // A new server refuses to start with such a table.
     const auto loaded = Open()->Load();
     EXPECT_EQ(ErrorReason(loaded.status()), "STORE_CORRUPT");
-    EXPECT_TRUE(absl::StrContains(loaded.status().message(), put.key()));
+    EXPECT_TRUE(absl::StrContains(loaded.status().message(), key));
   }
 }
 
@@ -936,7 +715,7 @@ TEST_F(EtcdStoreTest, ADefaultTableThatIsDeletedFailsWithTheOldServers) {
   Node old(Open());
   Table& table = old.tables.default_table();
   for (NextHopId i = 1; i <= 3; ++i) {
-    ASSERT_TRUE(table.Apply(Changes({Announce("::/0", i)})).ok());
+    ASSERT_TRUE(table.Apply(Announce("::/0", i)).ok());
   }
   etcdserverpb::DeleteRangeRequest erase;
   erase.set_key(prefix_ + "/");
@@ -945,12 +724,8 @@ TEST_F(EtcdStoreTest, ADefaultTableThatIsDeletedFailsWithTheOldServers) {
   Node anew(Open());
   const Table& other = anew.tables.default_table();
   ASSERT_NE(other.store_id(), table.store_id());
-  const absl::Time deadline = absl::Now() + kPatience;
-  while (table.replication_error().empty() && absl::Now() < deadline) {
-    absl::SleepFor(absl::Milliseconds(2));
-  }
-  const absl::Status refused =
-      table.Apply(Changes({Announce("::/0", 4)})).status();
+  EXPECT_TRUE(Await([&] { return !table.replication_error().empty(); }));
+  const absl::Status refused = table.Apply(Announce("::/0", 4)).status();
   EXPECT_EQ(ErrorReason(refused), "STORE_CORRUPT") << refused;
   EXPECT_TRUE(absl::IsDataLoss(refused)) << refused;
   EXPECT_TRUE(
@@ -959,12 +734,11 @@ TEST_F(EtcdStoreTest, ADefaultTableThatIsDeletedFailsWithTheOldServers) {
   // Lookups go on, and there is one table of that name.
   EXPECT_EQ(table.visible(), 3U);
   EXPECT_EQ(old.tables.All().size(), 1U);
-  ASSERT_TRUE(
-      anew.tables.default_table().Apply(Changes({Announce("::/0", 5)})).ok());
+  ASSERT_TRUE(anew.tables.default_table().Apply(Announce("::/0", 5)).ok());
   // Other tables are followed.
   const auto red = anew.tables.Create("red");
   ASSERT_TRUE(red.ok()) << red.status();
-  ASSERT_TRUE((*red)->Apply(Changes({Announce("::/0", 1)})).ok());
+  ASSERT_TRUE((*red)->Apply(Announce("::/0", 1)).ok());
   AwaitSame(old.tables, anew.tables, "red");
   EXPECT_EQ(old.tables.All().size(), 2U);
   // The report of the old server, which was deleted too, is there again, so
@@ -980,11 +754,7 @@ TEST_F(EtcdStoreTest, ADefaultTableThatIsDeletedFailsWithTheOldServers) {
                                 replica.visible.contains("red");
                        });
   };
-  const absl::Time enough = absl::Now() + kPatience;
-  while (!reported() && absl::Now() < enough) {
-    absl::SleepFor(absl::Milliseconds(20));
-  }
-  EXPECT_TRUE(reported());
+  EXPECT_TRUE(Await(reported));
 }
 
 // Another record stands where that of a table was.
@@ -995,21 +765,14 @@ TEST_F(EtcdStoreTest, ATableThatIsReplacedFails) {
       ASSERT_TRUE(node.tables.Create(name).ok());
     }
     const TableRef table = *node.tables.Find(name);
-    ASSERT_TRUE(table->Apply(Changes({Announce("::/0", 1)})).ok());
+    ASSERT_TRUE(table->Apply(Announce("::/0", 1)).ok());
     etcd::TableRecord record;
     record.set_id(7);
     record.set_next(1);
-    etcdserverpb::PutRequest put;
-    put.set_key(absl::StrCat(prefix_, "/state/tables/", name));
-    put.set_value(record.SerializeAsString());
-    ASSERT_TRUE(cluster_->Client("")->Put(put).ok());
-    const absl::Time deadline = absl::Now() + kPatience;
-    while (table->replication_error().empty() && absl::Now() < deadline) {
-      absl::SleepFor(absl::Milliseconds(2));
-    }
-    EXPECT_EQ(
-        ErrorReason(table->Apply(Changes({Announce("::/0", 2)})).status()),
-        "STORE_CORRUPT");
+    Put(absl::StrCat("state/tables/", name), record.SerializeAsString());
+    EXPECT_TRUE(Await([&] { return !table->replication_error().empty(); }));
+    EXPECT_EQ(ErrorReason(table->Apply(Announce("::/0", 2)).status()),
+              "STORE_CORRUPT");
     EXPECT_TRUE(table->AwaitVisible(1, SteadyAfter(kPatience)).ok());
     EXPECT_EQ(table->visible(), 1U);
   }
@@ -1021,11 +784,7 @@ TEST_F(EtcdStoreTest, WhatIsNoNewTableIsCountedAndRefused) {
   Node node(Open());
   const TableRef blue = node.tables.Create("blue").value();
   const auto await_missing = [&](size_t missing) {
-    const absl::Time deadline = absl::Now() + kPatience;
-    while (node.tables.missing() != missing && absl::Now() < deadline) {
-      absl::SleepFor(absl::Milliseconds(2));
-    }
-    EXPECT_EQ(node.tables.missing(), missing);
+    EXPECT_TRUE(Await([&] { return node.tables.missing() == missing; }));
   };
   etcd::TableRecord without_id, with_other_id, with_entries;
   for (auto* record : {&without_id, &with_other_id, &with_entries}) {
@@ -1054,19 +813,14 @@ TEST_F(EtcdStoreTest, WhatIsNoNewTableIsCountedAndRefused) {
                                     absl::StrCat("/state/tables/red ", why)))
           << refused;
     }
-    etcdserverpb::DeleteRangeRequest erase;
-    erase.set_key(prefix_ + "/state/tables/red");
-    ASSERT_TRUE(cluster_->Client("")->DeleteRange(erase).ok());
+    Erase("state/tables/red");
     await_missing(0);
   }
   EXPECT_TRUE(node.tables.Create("red").ok());
   // What stands in the place of a table's record stops that table.
   Put("state/tables/blue", no_record);
-  const absl::Time deadline = absl::Now() + kPatience;
-  while (blue->replication_error().empty() && absl::Now() < deadline) {
-    absl::SleepFor(absl::Milliseconds(2));
-  }
-  EXPECT_EQ(ErrorReason(blue->Apply(Changes({Announce("::/0", 2)})).status()),
+  EXPECT_TRUE(Await([&] { return !blue->replication_error().empty(); }));
+  EXPECT_EQ(ErrorReason(blue->Apply(Announce("::/0", 2)).status()),
             "STORE_CORRUPT");
 }
 
@@ -1076,14 +830,12 @@ TEST_F(EtcdStoreTest, ADamagedTableThatIsNotHereIsRefusedByItsReason) {
   const auto late = Open();
   ASSERT_TRUE(late->Load().ok());
   const TableRef red = node.tables.Create("red").value();
-  ASSERT_TRUE(red->Apply(Changes({Announce("::/0", 1)})).ok());
-  const std::string entry =
-      absl::StrCat("state/logs/", absl::Hex(red->store_id(), absl::kZeroPad16),
-                   "/0000000000000001");
+  ASSERT_TRUE(red->Apply(Announce("::/0", 1)).ok());
+  const std::string entry = EntryKey(red->store_id(), 1);
   Put(entry, "no entry");
   const TableRef blue = node.tables.Create("blue").value();
   ASSERT_TRUE(cluster_->Compact().ok());
-  FakeFollower follower;
+  NotingFollower follower;
   const auto following = late->Follow(follower);
   follower.AwaitTable(blue->store_id());
   EXPECT_EQ(late->missing(), 1U);
@@ -1105,21 +857,17 @@ TEST_F(EtcdStoreTest, RecordsWithAnotherNumberOfBytesAreRefused) {
   AwaitSnapshot(table, *store);
   for (int i = 0; i < 9; ++i) Grow(table, *store);
   ASSERT_TRUE(Open()->Load().ok());
-  const auto client = cluster_->Client("");
   const auto with_bytes = [&](const etcdserverpb::KeyValue& kv, auto record) {
+    const std::string key = kv.key().substr(prefix_.size() + 1);
     ASSERT_TRUE(record.ParseFromString(kv.value()));
     for (const uint64_t bytes :
          {uint64_t{0}, record.bytes() - 1, record.bytes() + 1, ~uint64_t{0}}) {
-      etcdserverpb::PutRequest put;
-      put.set_key(kv.key());
       record.set_bytes(bytes);
-      put.set_value(record.SerializeAsString());
-      ASSERT_TRUE(client->Put(put).ok());
+      Put(key, record.SerializeAsString());
       EXPECT_EQ(ErrorReason(Open()->Load().status()), "STORE_CORRUPT")
-          << kv.key() << " with " << bytes;
-      put.set_value(kv.value());
-      ASSERT_TRUE(client->Put(put).ok());
+          << key << " with " << bytes;
     }
+    Put(key, kv.value());
   };
   with_bytes(Read("state/snapshots/").at(0), etcd::SnapshotRecord());
   const auto entries = Read("state/logs/");
@@ -1133,37 +881,31 @@ TEST_F(EtcdStoreTest, NamesThatNoTableMayHaveAreIgnoredAndRefused) {
   Node running(Open());
   const auto late = Open();  // reads all again
   ASSERT_TRUE(late->Load().ok());
-  const auto client = cluster_->Client("");
   uint64_t id = 0;
-  etcdserverpb::PutRequest put;
-  for (const char* name : {"", "a b", "a\nb", "Red", "a\xff", "../../x"}) {
+  for (const std::string name :
+       {"", "a b", "a\nb", "Red", "a\xff", "../../x"}) {
     etcd::TableRecord record;
     record.set_id(++id);
     record.set_next(1);
-    put.set_key(absl::StrCat(prefix_, "/state/tables/", name));
-    put.set_value(record.SerializeAsString());
-    ASSERT_TRUE(client->Put(put).ok());
+    Put("state/tables/" + name, record.SerializeAsString());
     const auto loaded = Open()->Load();
     EXPECT_EQ(ErrorReason(loaded.status()), "STORE_CORRUPT") << name;
     EXPECT_TRUE(absl::StrContains(
         loaded.status().message(),
         absl::StrCat("/state/tables/", absl::CHexEscape(name), " ")))
         << loaded.status();
-    etcdserverpb::DeleteRangeRequest erase;
-    erase.set_key(put.key());
-    ASSERT_TRUE(client->DeleteRange(erase).ok());
+    if (name != "../../x") Erase("state/tables/" + name);
   }
-  ASSERT_TRUE(client->Put(put).ok());
   const auto red = running.tables.Create("red");
   ASSERT_TRUE(red.ok()) << red.status();
-  ASSERT_TRUE((*red)->Apply(Changes({Announce("::/0", 1)})).ok());
+  ASSERT_TRUE((*red)->Apply(Announce("::/0", 1)).ok());
   EXPECT_EQ(running.tables.All().size(), 2U);
 
   ASSERT_TRUE(cluster_->Compact().ok());
-  FakeFollower follower;
+  NotingFollower follower;
   auto following = late->Follow(follower);
   follower.AwaitTable((*red)->store_id());
-  EXPECT_EQ(follower.made(), 1U);
+  EXPECT_EQ(follower.whole().size(), 1U);
 }
 
 TEST_F(EtcdStoreTest, OtherFormatsAreRefused) {
@@ -1179,8 +921,8 @@ TEST_F(EtcdStoreTest, OtherFormatsAreRefused) {
 TEST_F(EtcdStoreTest, ACopyIsFollowedOnlyIfTheStoreLeadsOnFromIt) {
   Node other(Open());
   Table& table = other.tables.default_table();
-  ASSERT_TRUE(table.Apply(Changes({Announce("2001:db8:1::/48", 5)})).ok());
-  const auto second = table.Apply(Changes({Announce("2001:db8:2::/48", 6)}));
+  ASSERT_TRUE(table.Apply(Announce("2001:db8:1::/48", 5)).ok());
+  const auto second = table.Apply(Announce("2001:db8:2::/48", 6));
   ASSERT_TRUE(second.ok());
   struct Case {
     const char* what;
@@ -1221,17 +963,13 @@ TEST_F(EtcdStoreTest, ACopyIsFollowedOnlyIfTheStoreLeadsOnFromIt) {
     if (each.followed) {
       AwaitSame(tables, other.tables);
     } else {
-      const absl::Time deadline = absl::Now() + kPatience;
-      while (copied.replication_error().empty() && absl::Now() < deadline) {
-        absl::SleepFor(absl::Milliseconds(2));
-      }
-      EXPECT_NE(copied.replication_error(), "") << each.what;
+      EXPECT_TRUE(Await([&] { return !copied.replication_error().empty(); }))
+          << each.what;
       EXPECT_EQ(copied.state().visible_generation(), each.generation)
           << each.what;
-      EXPECT_TRUE(
-          absl::IsDataLoss(tables.default_table()
-                               .Apply(Changes({Announce("2001:db8:3::/48", 1)}))
-                               .status()))
+      EXPECT_TRUE(absl::IsDataLoss(tables.default_table()
+                                       .Apply(Announce("2001:db8:3::/48", 1))
+                                       .status()))
           << each.what;
     }
     tables.Drain(SteadyNow());

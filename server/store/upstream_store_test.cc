@@ -16,10 +16,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "base/testing/await.h"
 #include "base/testing/server_process.h"
 #include "server/base/error.h"
 #include "server/testing/fake_leader.h"
+#include "server/testing/noting_follower.h"
 
 namespace planb::server {
 namespace {
@@ -30,64 +31,32 @@ using ::testing::StartsWith;
 const Route kRoute = {*Prefix::Parse("2001:db8::/32"), 7};
 const Route kOther = {*Prefix::Parse("192.0.2.0/24"), 8};
 
-// Notes the calls. Thread-safe.
-class Notes final : public StoreFollower {
+// Notes generations in place of positions.
+class GenerationNotes final : public NotingFollower {
  public:
   void Appended(const std::string&, uint64_t, uint64_t,
                 std::vector<AcceptedBatch> batches) override {
     const Delta& delta = *batches[0].delta;
-    Add(absl::StrCat("changes of ", delta.generation, " after ",
-                     delta.previous));
+    Note(absl::StrCat("changes of ", delta.generation, " after ",
+                      delta.previous));
     for (size_t i = 1; i < delta.routes.size(); ++i) {
       EXPECT_LT(delta.routes[i - 1].prefix, delta.routes[i].prefix);
     }
   }
   void Replaced(StoredTable table) override {
-    Add(absl::StrCat("whole ", table.generation));
+    Note(absl::StrCat("whole ", table.generation));
   }
-  void Deleted(const std::string&, uint64_t) override { Add("deleted"); }
-  void Failed(const std::string&, uint64_t, const absl::Status& why) override {
-    Add(absl::StrCat("failed: ", why.message()));
-  }
-  Wants wants(const std::string&, uint64_t) override {
-    ++asked;
-    return wanted;
-  }
-  void Missed(const std::string&, uint64_t) override { ++missed; }
-  std::atomic<int> missed = 0;
-  std::atomic<Wants> wanted = Wants::kNext;
-  std::atomic<int> asked = 0;
-  void Add(std::string note) {
-    const MutexLock lock(mutex_);
-    notes_.push_back(std::move(note));
-    changed_.notify_all();
-  }
-
-  // The first `count`, at the latest in 10 s.
-  std::vector<std::string> Await(size_t count) {
-    MutexLock lock(mutex_);
-    changed_.wait_until(lock, SteadyAfter(absl::Seconds(10)),
-                        [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-                          return notes_.size() >= count;
-                        });
-    return notes_;
-  }
-
- private:
-  Mutex mutex_;
-  CondVar changed_;
-  std::vector<std::string> notes_ ABSL_GUARDED_BY(mutex_);
 };
 
 // Returns the first `count` notes of a store. `send` serves its watches.
 std::vector<std::string> Follow(
     size_t count,
     std::function<void(const v1::WatchRoutesRequest&, FakeLeader::Writer&,
-                       Notes&)>
+                       GenerationNotes&)>
         send,
     UpstreamOptions options = {}) {
   const std::string socket = TempPath("leader");
-  Notes notes;
+  GenerationNotes notes;
   const FakeLeader leader(
       socket, [](auto& tables) { tables.add_tables()->set_name("default"); },
       [&](const auto& request, auto& writer) { send(request, writer, notes); });
@@ -98,7 +67,7 @@ std::vector<std::string> Follow(
   if (!loaded.ok()) return {};
   EXPECT_EQ(loaded->front().generation, 5U);
   const Following following = store->Follow(notes);
-  std::vector<std::string> noted = notes.Await(count);
+  std::vector<std::string> noted = notes.Notes(count);
   store->Close(absl::CancelledError(), SteadyNow());
   return noted;
 }
@@ -117,10 +86,10 @@ TEST(UpstreamStore, WhatAFollowerHasNoRoomForComesOnceItHas) {
   for (const Wants later : {Wants::kNext, Wants::kWhole}) {
     std::atomic<bool> begun = false;
     const auto send = [&](const v1::WatchRoutesRequest& request,
-                          FakeLeader::Writer& writer, Notes& notes) {
+                          FakeLeader::Writer& writer, GenerationNotes& notes) {
       if (begun.exchange(true)) {
         notes.wanted = Wants::kNext;
-        notes.Add(absl::StrCat("watch after ", request.start_generation()));
+        notes.Note(absl::StrCat("watch after ", request.start_generation()));
         writer.Write(request.start_generation() == 0 ? Whole(8) : Changes(6));
         return;
       }
@@ -128,9 +97,7 @@ TEST(UpstreamStore, WhatAFollowerHasNoRoomForComesOnceItHas) {
       writer.Write(Whole(5));
       writer.Write(Changes(6));
       writer.Write(Changes(7));
-      for (int i = 0; i < 10'000 && notes.asked < 2; ++i) {
-        absl::SleepFor(absl::Milliseconds(1));
-      }
+      EXPECT_TRUE(Await([&] { return notes.asked >= 2; }));
       EXPECT_EQ(notes.missed, 1);
       notes.wanted = later;
       v1::WatchRoutesResponse bookmark;
@@ -150,18 +117,19 @@ TEST(UpstreamStore, WhatAFollowerHasNoRoomForComesOnceItHas) {
 TEST(UpstreamStore, AGenerationWithMoreThanTheLimitEndsItsTable) {
   UpstreamOptions options;
   options.limits.max_routes = 10;
-  EXPECT_THAT(Follow(
-                  1,
-                  [](const auto&, auto& writer, Notes&) {
-                    writer.Write(Whole(5));
-                    v1::WatchRoutesResponse part = Changes(6);
-                    part.set_generation_complete(false);
-                    for (int i = 0; i < 1000 && writer.Write(part); ++i) {
-                    }
-                  },
-                  options),
-              ElementsAre("failed: generation 6 has more routes than the limit "
-                          "here, 10"));
+  EXPECT_THAT(
+      Follow(
+          1,
+          [](const auto&, auto& writer, GenerationNotes&) {
+            writer.Write(Whole(5));
+            v1::WatchRoutesResponse part = Changes(6);
+            part.set_generation_complete(false);
+            for (int i = 0; i < 1000 && writer.Write(part); ++i) {
+            }
+          },
+          options),
+      ElementsAre("default failed: generation 6 has more routes than the limit "
+                  "here, 10"));
 }
 
 // The contract promises that each prefix comes once, and no order.
@@ -169,7 +137,7 @@ TEST(UpstreamStore, SortsWhatASenderDidNot) {
   for (const std::vector<Route>& routes :
        {std::vector{kRoute, kOther}, std::vector{kOther, kRoute}}) {
     EXPECT_THAT(Follow(1,
-                       [&](const auto&, auto& writer, Notes&) {
+                       [&](const auto&, auto& writer, GenerationNotes&) {
                          writer.Write(Whole(5));
                          writer.Write(FakeLeader::Generation(6, /*reset=*/false,
                                                              routes));
@@ -181,43 +149,45 @@ TEST(UpstreamStore, SortsWhatASenderDidNot) {
 TEST(UpstreamStore, RefusesAGenerationThatComesTwice) {
   EXPECT_THAT(
       Follow(2,
-             [](const auto&, auto& writer, Notes&) {
+             [](const auto&, auto& writer, GenerationNotes&) {
                for (const auto& message : {Whole(5), Changes(6), Changes(6)}) {
                  writer.Write(message);
                }
              }),
       ElementsAre("changes of 6 after 5",
-                  StartsWith("failed: the server broke its contract: a "
+                  StartsWith("default failed: the server broke its contract: a "
                              "generation comes twice")));
 }
 
 TEST(UpstreamStore, RefusesMixedGenerations) {
-  EXPECT_THAT(Follow(1,
-                     [](const auto&, auto& writer, Notes&) {
-                       writer.Write(Whole(5));
-                       v1::WatchRoutesResponse part = Changes(6);
-                       part.set_generation_complete(false);
-                       writer.Write(part);
-                       writer.Write(Changes(7));
-                     }),
-              ElementsAre(StartsWith("failed: the server broke its contract: "
-                                     "another generation begins")));
+  EXPECT_THAT(
+      Follow(1,
+             [](const auto&, auto& writer, GenerationNotes&) {
+               writer.Write(Whole(5));
+               v1::WatchRoutesResponse part = Changes(6);
+               part.set_generation_complete(false);
+               writer.Write(part);
+               writer.Write(Changes(7));
+             }),
+      ElementsAre(StartsWith("default failed: the server broke its contract: "
+                             "another generation begins")));
 }
 
 // Not that of a server which lost its table, nor one of the same generation.
 TEST(UpstreamStore, TakesAWholeTableOnlyForward) {
   uint64_t generation = 4;
-  EXPECT_THAT(Follow(3,
-                     [&](const auto& request, auto& writer, Notes& notes) {
-                       if (request.start_generation() == 0) {
-                         writer.Write(Whole(5));
-                       } else {
-                         notes.Add(absl::StrCat("watch after ",
-                                                request.start_generation()));
-                       }
-                       writer.Write(Whole(generation++));
-                     }),
-              ElementsAre("watch after 5", "watch after 5", "whole 6"));
+  EXPECT_THAT(
+      Follow(3,
+             [&](const auto& request, auto& writer, GenerationNotes& notes) {
+               if (request.start_generation() == 0) {
+                 writer.Write(Whole(5));
+               } else {
+                 notes.Note(
+                     absl::StrCat("watch after ", request.start_generation()));
+               }
+               writer.Write(Whole(generation++));
+             }),
+      ElementsAre("watch after 5", "watch after 5", "whole 6"));
 }
 
 // The connection and the other calls may be as ever: a proxy has lost it.
@@ -227,7 +197,7 @@ TEST(UpstreamStore, BeginsASilentWatchAnew) {
   options.silence = absl::Milliseconds(200);
   EXPECT_THAT(Follow(
                   1,
-                  [](const auto& request, auto& writer, Notes&) {
+                  [](const auto& request, auto& writer, GenerationNotes&) {
                     writer.Write(request.start_generation() == 0 ? Whole(5)
                                                                  : Changes(6));
                   },
@@ -260,19 +230,11 @@ class OfTwoTables {
   }
   ~OfTwoTables() { store->Close(absl::CancelledError(), SteadyNow()); }
 
-  // Waits for a condition that comes true soon.
-  static bool Soon(const std::function<bool()>& condition) {
-    for (int i = 0; i < 10'000 && !condition(); ++i) {
-      absl::SleepFor(absl::Milliseconds(1));
-    }
-    return condition();
-  }
-
   std::atomic<uint64_t> routes = 0;  // that are listed; 0: no table
   std::atomic<int> lists = 0;
   std::atomic<int> watches = 0;  // of "more"
   std::unique_ptr<UpstreamStore> store;
-  Notes notes;
+  GenerationNotes notes;
 
  private:
   void List(v1::ListTablesResponse& tables) {
@@ -296,14 +258,14 @@ TEST(UpstreamStore, ATableThatIsListedBeyondTheLimitsIsNotAskedFor) {
   OfTwoTables two(options, [](auto& writer) { writer.Write(Whole(5)); });
   EXPECT_TRUE(two.store->WhyMissing("more").ok());
   two.routes = 11;
-  EXPECT_TRUE(OfTwoTables::Soon([&] { return two.store->missing() == 1; }));
+  EXPECT_TRUE(Await([&] { return two.store->missing() == 1; }));
   const absl::Status why = two.store->WhyMissing("more");
   EXPECT_EQ(ErrorReason(why), "TABLE_FULL");
   EXPECT_EQ(why.message(),
             "table more has 11 routes; the limit here is 10 (--max_routes)");
   EXPECT_EQ(two.watches, 0);
   two.routes = 9;  // less than 7/8
-  EXPECT_THAT(two.notes.Await(1), ElementsAre("whole 5"));
+  EXPECT_THAT(two.notes.Notes(1), ElementsAre("whole 5"));
   EXPECT_TRUE(two.store->WhyMissing("more").ok());
   EXPECT_EQ(two.store->missing(), 0U);
 }
@@ -319,14 +281,14 @@ TEST(UpstreamStore, ATableThatDoesNotFitIsAskedForAfterLongerAndLongerPauses) {
   });
   const SteadyInstant began = SteadyNow();
   two.routes = 1;
-  EXPECT_TRUE(OfTwoTables::Soon([&] { return two.watches == 4; }));
+  EXPECT_TRUE(Await([&] { return two.watches == 4; }));
   EXPECT_GE(ElapsedSince(began), absl::Milliseconds(100 + 200 + 200));
   EXPECT_EQ(two.store->missing(), 1U);
   EXPECT_EQ(two.store->WhyMissing("more").message(),
             "generation 5 has more routes than the limit here, 1");
   // It is deleted.
   two.routes = 0;
-  EXPECT_TRUE(OfTwoTables::Soon([&] { return two.store->missing() == 0; }));
+  EXPECT_TRUE(Await([&] { return two.store->missing() == 0; }));
 }
 
 TEST(UpstreamStore, ATableThatDoesNotFitIsAskedForOnceItIsMuchSmaller) {
@@ -341,14 +303,14 @@ TEST(UpstreamStore, ATableThatDoesNotFitIsAskedForOnceItIsMuchSmaller) {
              : FakeLeader::Generation(5, /*reset=*/true, {kRoute, kOther}));
   });
   two.routes = 20;
-  EXPECT_TRUE(OfTwoTables::Soon([&] { return two.store->missing() == 1; }));
+  EXPECT_TRUE(Await([&] { return two.store->missing() == 1; }));
   two.routes = 19;  // may fit as little
   const int lists = two.lists;
-  EXPECT_TRUE(OfTwoTables::Soon([&] { return two.lists > lists + 3; }));
+  EXPECT_TRUE(Await([&] { return two.lists > lists + 3; }));
   EXPECT_EQ(two.watches, 1);
   fits = true;
   two.routes = 10;
-  EXPECT_THAT(two.notes.Await(1), ElementsAre("whole 6"));
+  EXPECT_THAT(two.notes.Notes(1), ElementsAre("whole 6"));
   EXPECT_EQ(two.watches, 2);
 }
 

@@ -23,6 +23,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "base/testing/await.h"
 #include "base/testing/server_process.h"
 #include "planb/v1/route_lookup.grpc.pb.h"
 #include "planb/v1/route_table.grpc.pb.h"
@@ -154,17 +155,6 @@ class HonestClient {
   std::string failure_;
   std::thread thread_;  // uses the members above
 };
-
-// Waits until `done` is true. Returns false if it is not within `patience`.
-template <typename Done>
-bool Await(Done done, absl::Duration patience = absl::Minutes(1)) {
-  const absl::Time deadline = absl::Now() + patience;
-  while (!done()) {
-    if (absl::Now() > deadline) return false;
-    absl::SleepFor(absl::Milliseconds(10));
-  }
-  return true;
-}
 
 }  // namespace planb::server
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "base/testing/await.h"
 #include "base/testing/server_process.h"
 #include "lpm/prefix.h"
 #include "planb/v1/route_lookup.grpc.pb.h"
@@ -29,9 +30,6 @@ struct Listed {
 
   friend bool operator==(const Listed&, const Listed&) = default;
 };
-
-// How long a test waits for an event that takes far less.
-inline constexpr absl::Duration kPatience = absl::Seconds(60);
 
 // Listens on a Unix socket of its own, so that gRPC does not reuse a channel to
 // an earlier server. The destructor kills the process with SIGKILL if it still

@@ -156,6 +156,10 @@ TEST_P(Damage, OfOneBitIsDetected) {
       if (HasFatalFailure()) return;
     }
     EXPECT_GT(outcomes.refused, 0) << suffix;
+    // Every byte of the log is checked. The database has gaps.
+    if (std::string(suffix) == "-wal") {
+      EXPECT_EQ(outcomes.same, 0);
+    }
     std::cout << "'" << suffix << "': " << outcomes.refused << " refused, "
               << outcomes.same << " harmless\n";
   }

@@ -235,23 +235,6 @@ TEST(CommitWatermark, KeepsOneRecord) {
   EXPECT_EQ(std::filesystem::file_size(path + "-mark"), 48U);
 }
 
-TEST(CommitWatermark, IsOpenOnlyOnce) {
-  const std::string path = NewPath("held");
-  auto mark = CommitWatermark::Open(path).value();
-  const auto other = CommitWatermark::Open(path);
-  EXPECT_EQ(other.status().code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_EQ(ErrorReason(other.status()), "STORE_IN_USE");
-  EXPECT_NE(other.status().message().find(path), absl::string_view::npos);
-  mark.reset();
-  EXPECT_TRUE(CommitWatermark::Open(path).ok());
-}
-
-TEST(CommitWatermark, NeedsItsDirectory) {
-  const auto mark = CommitWatermark::Open(NewPath("absent") + "/mark");
-  EXPECT_EQ(mark.status().code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_EQ(ErrorReason(mark.status()), "STORE_UNWRITABLE");
-}
-
 TEST(CommitWatermark, DetectsEveryFlippedBitAndWrongLength) {
   const std::string path = NewPath("damaged");
   ASSERT_TRUE(CommitWatermark::Open(path).value()->Write({.sequence = 5}).ok());

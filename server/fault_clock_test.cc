@@ -64,11 +64,7 @@ class FaultClock : public testing::Test {
 
   // Waits until `enough` has happened, then ends all that is repeated.
   void FinishWhen(const std::function<bool()>& enough) {
-    const absl::Time deadline = absl::Now() + 2 * kPatience;
-    while (!enough() && !HasFailure()) {
-      ASSERT_LT(absl::Now(), deadline);
-      absl::SleepFor(absl::Milliseconds(10));
-    }
+    ASSERT_TRUE(Await([&] { return enough() || HasFailure(); }, 2 * kPatience));
     stop_.store(true);
     for (std::thread& thread : threads_) thread.join();
   }
@@ -238,11 +234,9 @@ TEST_F(FaultClock, FilesAreReloadedAfterAJumpBack) {
                   {absl::StrCat("--authorization_policy=", path),
                    "--authorization_reload_interval=500ms"});
   const auto await = [&](grpc::StatusCode code) {
-    const absl::Time deadline = absl::Now() + kPatience;
-    while (server_->Update(Announcement(0, 1, 1)).error_code() != code) {
-      ASSERT_LT(absl::Now(), deadline);
-      absl::SleepFor(absl::Milliseconds(10));
-    }
+    ASSERT_TRUE(Await([&] {
+      return server_->Update(Announcement(0, 1, 1)).error_code() == code;
+    }));
   };
   // Once the file was read again, the thread sleeps.
   allow("GetTable");

@@ -83,39 +83,10 @@ class Damage : public testing::Test {
   std::string last_line_;
 };
 
-TEST_F(Damage, IntactFilesAreServed) { EXPECT_FALSE(IsRefused(files_)); }
-
-TEST_F(Damage, TruncationIsRefused) {
-  for (const char* suffix : {"", "-wal"}) {
-    const size_t size = files_[suffix].size();
-    for (const size_t length : {size_t{0}, size_t{1}, size_t{99}, size_t{4096},
-                                size / 2, size - 4096, size - 1}) {
-      SCOPED_TRACE(testing::Message()
-                   << "'" << suffix << "' cut to " << length << " of " << size);
-      StoreFiles files = files_;
-      files[suffix].resize(length);
-      const bool refused = IsRefused(files);
-      // The last byte of the database may hold nothing.
-      EXPECT_TRUE(refused || (*suffix == '\0' && length == size - 1));
-    }
-  }
-}
-
-StoreFiles WithFlip(StoreFiles files, const char* suffix, size_t at, int bit) {
-  char& byte = files[suffix].at(at);
+StoreFiles WithFlip(StoreFiles files, size_t at, int bit) {
+  char& byte = files[""].at(at);
   byte = static_cast<char>(byte ^ (1 << bit));
   return files;
-}
-
-// Every byte of the log is checked.
-TEST_F(Damage, FlippedBitsOfTheLogAreRefused) {
-  std::mt19937_64 random(std::random_device{}());
-  for (int i = 0; i < 20; ++i) {
-    const size_t at = random() % files_["-wal"].size();
-    const auto bit = static_cast<int>(random() % 8);
-    SCOPED_TRACE(testing::Message() << "bit " << bit << " of byte " << at);
-    EXPECT_TRUE(IsRefused(WithFlip(files_, "-wal", at, bit)));
-  }
 }
 
 // Some bytes of the database hold nothing: there are gaps, and pages that the
@@ -127,7 +98,7 @@ TEST_F(Damage, FlippedBitsOfTheDatabaseAreRefusedOrHarmless) {
     const size_t at = random() % files_[""].size();
     const auto bit = static_cast<int>(random() % 8);
     SCOPED_TRACE(testing::Message() << "bit " << bit << " of byte " << at);
-    refused += IsRefused(WithFlip(files_, "", at, bit)) ? 1 : 0;
+    refused += IsRefused(WithFlip(files_, at, bit)) ? 1 : 0;
   }
   std::cout << refused << " of 20 refused, the others harmless\n";
 }
@@ -139,21 +110,8 @@ TEST_F(Damage, FlippedBitsOfARouteAreRefused) {
   ASSERT_NE(at, std::string::npos);
   for (size_t byte = at; byte < at + 6; ++byte) {
     SCOPED_TRACE(byte);
-    EXPECT_TRUE(IsRefused(WithFlip(files_, "", byte, 3)));
+    EXPECT_TRUE(IsRefused(WithFlip(files_, byte, 3)));
   }
-}
-
-TEST_F(Damage, MissingFilesAreRefused) {
-  for (const char* suffix : {"", "-wal"}) {
-    SCOPED_TRACE(suffix);
-    StoreFiles files = files_;
-    files.erase(suffix);
-    EXPECT_TRUE(IsRefused(files));
-  }
-  // SQLite rebuilds this file.
-  StoreFiles files = files_;
-  files.erase("-shm");
-  EXPECT_FALSE(IsRefused(files));
 }
 
 TEST_F(Damage, RemovingTheNamedFilesHelps) {

@@ -34,14 +34,8 @@ bool Logs(StoredServer& server, absl::string_view event) {
   return absl::StrContains(server.process().Log(), event);
 }
 
-// False after kPatience.
 bool AwaitLog(StoredServer& server, absl::string_view event) {
-  const absl::Time deadline = absl::Now() + kPatience;
-  while (!Logs(server, event)) {
-    if (absl::Now() > deadline) return false;
-    absl::SleepFor(absl::Milliseconds(1));
-  }
-  return true;
+  return Await([&] { return Logs(server, event); });
 }
 
 void ExpectStoppedBeforeServing(StoredServer& server) {
@@ -212,40 +206,6 @@ TEST(FaultRestart, SignalsEndTheServerWhileItReadsRoutes) {
   EXPECT_TRUE(server.List().routes.empty());
 }
 
-TEST(FaultRestart, ServerWithoutAStorePersistsNothing) {
-  StoredServer server("none", {"--generate=100"});
-  ASSERT_TRUE(server.Begins()) << server.process().Log();
-  const v1::Table before = server.State();
-  EXPECT_EQ(before.store(), "none");
-  EXPECT_EQ(before.store_path(), "");
-  EXPECT_EQ(before.store_sync(), "");
-  EXPECT_EQ(before.persisted_generation(), 0U);
-  EXPECT_EQ(before.accepted_generation(), 1U);
-
-  v1::UpdateRoutesRequest request = Announcement(0, 1, 1);
-  request.set_ack(v1::ACK_PERSISTED);
-  const grpc::Status status = server.Update(request);
-  EXPECT_EQ(status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
-  EXPECT_EQ(ReasonOf(status), "STORE_VOLATILE");
-
-  grpc::ClientContext call;
-  const auto stream = server.table().StreamUpdates(&call);
-  v1::StreamUpdatesRequest first;
-  first.set_ack(v1::ACK_PERSISTED);
-  stream->Write(first);
-  const grpc::Status streamed = stream->Finish();
-  EXPECT_EQ(streamed.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
-  EXPECT_EQ(ReasonOf(streamed), "STORE_VOLATILE");
-  EXPECT_EQ(server.State().accepted_generation(), 1U);
-  EXPECT_EQ(server.State().digest(), before.digest());
-
-  request.set_ack(v1::ACK_VISIBLE);
-  v1::UpdateRoutesResponse response;
-  EXPECT_TRUE(server.Update(request, &response).ok());
-  EXPECT_EQ(response.generation(), 2U);
-  EXPECT_EQ(response.persisted_generation(), 0U);
-}
-
 // A client that lost the answer to a crash gets it from the next process.
 TEST(FaultRestart, AReplacementIsRepeatedAfterACrash) {
   const std::string store = NewStorePath("repeat");
@@ -326,38 +286,6 @@ TEST(FaultRestart, AWatchContinuesAcrossACrash) {
   while (message.generation() < 4 && watch->Read(&message)) continue;
   EXPECT_EQ(message.updates_size(), 2);
   call.TryCancel();
-}
-
-// The batch survives the end of the process, but nothing is called persisted.
-TEST(FaultRestart, UnsyncedStorePersistsNothing) {
-  for (const char* sync : {"normal", "off"}) {
-    const std::string store = NewStorePath(sync);
-    const std::string flag = absl::StrCat("--store_sync=", sync);
-    {
-      StoredServer server(store, {flag});
-      ASSERT_TRUE(server.Begins()) << server.process().Log();
-      v1::UpdateRoutesRequest request = Announcement(0, 1, 1);
-      request.set_ack(v1::ACK_PERSISTED);
-      const grpc::Status status = server.Update(request);
-      EXPECT_EQ(status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
-      EXPECT_EQ(ReasonOf(status), "STORE_NOT_SYNCED");
-      request.set_ack(v1::ACK_ACCEPTED);
-      v1::UpdateRoutesResponse response;
-      EXPECT_TRUE(server.Update(request, &response).ok());
-      EXPECT_EQ(response.generation(), 1U);
-      EXPECT_EQ(response.persisted_generation(), 0U);
-      EXPECT_EQ(server.State().store_sync(), sync);
-      EXPECT_EQ(server.State().persisted_generation(), 0U);
-      server.KillNow();
-    }
-    StoredServer server(store);
-    ASSERT_TRUE(server.Begins()) << server.process().Log();
-    const v1::Table state = server.State();
-    EXPECT_EQ(state.store_sync(), "full");
-    EXPECT_EQ(state.accepted_generation(), 1U);
-    EXPECT_EQ(state.persisted_generation(), 1U);
-    EXPECT_EQ(server.Lookup("2001:db8::1"), 1U);
-  }
 }
 
 // Each batch costs 257 of 200,000 credits, and one client has 12 streams.
@@ -447,11 +375,8 @@ TEST(RepeatedRequests, AreAppliedOnce) {
     StoredServer server(store, {"--store_sync=off"});
     ASSERT_TRUE(server.Begins()) << server.process().Log();
     NamedBatches first(server);
-    const absl::Time deadline = absl::Now() + kPatience;
-    while (server.State().accepted_generation() < kAll) {
-      ASSERT_LT(absl::Now(), deadline);
-      absl::SleepFor(absl::Milliseconds(5));
-    }
+    ASSERT_TRUE(
+        Await([&] { return server.State().accepted_generation() >= kAll; }));
     digest = server.State().digest();
     first.Break();
     NamedBatches(server).ExpectAccepted();

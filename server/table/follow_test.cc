@@ -20,16 +20,17 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/monotonic_time.h"
+#include "base/testing/await.h"
 #include "lpm/routes/table_digest.h"
 #include "server/base/error.h"
 #include "server/table/tables.h"
 #include "server/testing/fake_store.h"
 #include "server/testing/shared_log.h"
+#include "server/testing/small_store.h"
+#include "server/testing/updates.h"
 
 namespace planb::server {
 namespace {
-
-constexpr absl::Duration kPatience = absl::Seconds(60);
 
 struct Node {
   explicit Node(SharedLog& log, const TablesOptions& options = {})
@@ -44,11 +45,10 @@ struct Node {
   Tables tables;
 };
 
-UpdateBatch Announce(absl::string_view prefix, NextHopId next_hop) {
-  UpdateBatch batch;
-  batch.changes = {
-      {RouteChange::Op::kUpsert, Prefix::Parse(prefix).value(), next_hop}};
-  return batch;
+std::vector<std::unique_ptr<Node>> Nodes(SharedLog& log, int count) {
+  std::vector<std::unique_ptr<Node>> nodes;
+  for (int n = 0; n < count; ++n) nodes.push_back(std::make_unique<Node>(log));
+  return nodes;
 }
 
 // The table of every node reaches `generation`, the last one, and is the same.
@@ -69,12 +69,9 @@ void ExpectSame(const std::vector<std::unique_ptr<Node>>& nodes,
 
 TEST(Follow, WritersOnAllServersMakeOneHistory) {
   SharedLog log;
-  std::vector<std::unique_ptr<Node>> nodes;
   constexpr size_t kNodes = 3;
   constexpr uint32_t kBatches = 300;
-  for (size_t n = 0; n < kNodes; ++n) {
-    nodes.push_back(std::make_unique<Node>(log));
-  }
+  const auto nodes = Nodes(log, kNodes);
   std::vector<std::thread> threads;
   std::vector<std::vector<uint64_t>> generations(kNodes);
   for (size_t n = 0; n < kNodes; ++n) {
@@ -106,9 +103,7 @@ TEST(Follow, WritersOnAllServersMakeOneHistory) {
 }
 
 UpdateBatch Change(RouteChange::Op op, NextHopId next_hop) {
-  UpdateBatch batch;
-  batch.changes = {{op, Prefix::Parse("2001:db8::/32").value(), next_hop}};
-  return batch;
+  return Change(op, "2001:db8::/32", next_hop);
 }
 
 UpdateBatch Hops(std::vector<NextHop> described,
@@ -189,7 +184,7 @@ TEST(Follow, NoAnswerIsOfAHeadThatOthersHaveLeftBehind) {
        Announce("2001:db8:1::/48", 8),
        With({},
             [](UpdateBatch& b) {
-              b.replacement = {{Prefix::Parse("2001:db8::/32").value(), 7}};
+              b.replacement = {MakeRoute("2001:db8::/32", 7)};
             }),
        {.removed = 1, .unchanged = 1}},
       {"next hop that is new",
@@ -210,8 +205,7 @@ TEST(Follow, NoAnswerIsOfAHeadThatOthersHaveLeftBehind) {
   };
   for (const Case& each : cases) {
     SharedLog log;
-    std::vector<std::unique_ptr<Node>> nodes;
-    for (int n = 0; n < 2; ++n) nodes.push_back(std::make_unique<Node>(log));
+    const auto nodes = Nodes(log, 2);
     uint64_t generation = 0;
     for (const UpdateBatch& batch : each.both) {
       const auto outcome = nodes[0]->table().Apply(batch);
@@ -272,14 +266,25 @@ TEST(Follow, WhatChangesNothingIsAnsweredBesideSteadyWriters) {
 
 // Tells `table`, which is empty, that another server announced ::/0 -> 2.
 void TellOfFirst(Table& table) {
-  const Route route = {Prefix::Parse("::/0").value(), 2};
-  TableDigest digest;
-  digest.Add(route);
-  table.Follow({.position = 1,
-                .batches = {{.delta = std::make_shared<const Delta>(
-                                 Delta{.generation = 1,
-                                       .routes = {route},
-                                       .digest = digest.ToString()})}}});
+  table.Follow({.position = 1, .batches = {Batch(1, {MakeRoute("::/0", 2)})}});
+}
+
+// A batch that leads to another table than it says.
+AcceptedBatch WithWrongDigest(uint64_t generation, uint64_t previous) {
+  return {.delta = std::make_shared<const Delta>(
+              Delta{.generation = generation,
+                    .previous = previous,
+                    .routes = {MakeRoute("::/0", 2)},
+                    .digest = std::string(16, 'x')})};
+}
+
+bool AwaitStop(const Table& table) {
+  return Await([&] { return !table.replication_error().empty(); });
+}
+
+// Of which all servers hear at once.
+StoredTable RedTable(uint64_t generation) {
+  return {.name = "red", .id = 100, .generation = generation};
 }
 
 // A server that is told of one entry while its first batch asks the store, and
@@ -481,13 +486,12 @@ TEST(Follow, ATableThatOthersMadeAnewIsNotAbsent) {
   expect_conflict(Announce("::/0", 1));
   expect_conflict(Change(RouteChange::Op::kDelete, kNoRoute));
   b.store.Release();
-  while ((*before)->refusal().ok()) absl::SleepFor(absl::Milliseconds(1));
+  EXPECT_TRUE(Await([&] { return !(*before)->refusal().ok(); }));
   expect_conflict(Announce("::/0", 1));
   // The status that ends a stream of updates.
   EXPECT_EQ(ErrorReason((*before)->refusal()), kStoreConflict);
-  while (b.tables.Find("red").value_or(nullptr) == *before) {
-    absl::SleepFor(absl::Milliseconds(1));
-  }
+  EXPECT_TRUE(
+      Await([&] { return b.tables.Find("red").value_or(nullptr) != *before; }));
   const auto after = b.tables.FindToUpdate("red");
   ASSERT_TRUE(after.ok()) << after.status();
   EXPECT_TRUE((*after)->Apply(Announce("::/0", 1)).ok());
@@ -495,8 +499,7 @@ TEST(Follow, ATableThatOthersMadeAnewIsNotAbsent) {
 
 TEST(Follow, TablesAreMadeAndDeletedWhileAllWrite) {
   SharedLog log;
-  std::vector<std::unique_ptr<Node>> nodes;
-  for (int n = 0; n < 2; ++n) nodes.push_back(std::make_unique<Node>(log));
+  const auto nodes = Nodes(log, 2);
   std::vector<std::thread> threads;
   for (size_t n = 0; n < 2; ++n) {
     threads.emplace_back([&, n] {
@@ -513,28 +516,24 @@ TEST(Follow, TablesAreMadeAndDeletedWhileAllWrite) {
   }
   for (std::thread& thread : threads) thread.join();
   // What is there now works on both.
-  const absl::Time deadline = absl::Now() + kPatience;
-  while ((nodes[0]->tables.Find("red").ok() ||
-          nodes[1]->tables.Find("red").ok()) &&
-         absl::Now() < deadline) {
-    absl::SleepFor(absl::Milliseconds(1));
-  }
-  ASSERT_FALSE(nodes[0]->tables.Find("red").ok());
-  ASSERT_FALSE(nodes[1]->tables.Find("red").ok());
+  ASSERT_TRUE(Await([&] {
+    return !nodes[0]->tables.Find("red").ok() &&
+           !nodes[1]->tables.Find("red").ok();
+  }));
   const auto made = nodes[0]->tables.Create("red");
   ASSERT_TRUE(made.ok()) << made.status();
   const auto outcome = (*made)->Apply(Announce("::/0", 1));
   ASSERT_TRUE(outcome.ok()) << outcome.status();
   // The other node may still have to make and delete earlier ones.
   std::string digest;
-  while (digest.empty() && absl::Now() < deadline) {
-    absl::SleepFor(absl::Milliseconds(1));
+  EXPECT_TRUE(Await([&] {
     const auto other = nodes[1]->tables.Find("red");
-    if (!other.ok()) continue;
+    if (!other.ok()) return false;
     const SteadyInstant enough = SteadyAfter(kPatience);
-    if (!(*other)->AwaitVisible(outcome->generation, enough).ok()) continue;
+    if (!(*other)->AwaitVisible(outcome->generation, enough).ok()) return false;
     digest = (*other)->state().digest();
-  }
+    return true;
+  }));
   EXPECT_EQ(digest, (*made)->state().digest());
 }
 
@@ -590,11 +589,10 @@ TEST(Follow, WhatWaitsForATableIsBounded) {
   // Not even a server that starts goes on without the rest.
   EXPECT_TRUE(absl::IsDeadlineExceeded(
       table.AwaitFollowed(SteadyAfter(absl::Milliseconds(20)))));
-  StoredTable whole;
-  whole.position = 100;
-  whole.generation = 100;
-  whole.routes = {{Prefix::Parse("::/0").value(), 3}};
-  table.Follow({.whole = std::make_unique<StoredTable>(std::move(whole))});
+  table.Follow({.whole = std::make_unique<StoredTable>(
+                    StoredTable{.position = 100,
+                                .generation = 100,
+                                .routes = {MakeRoute("::/0", 3)}})});
   EXPECT_EQ(table.wants(), Wants::kNext);
   EXPECT_EQ(table.replication_error(), "");
   store.Fail(StoreConflict(100));
@@ -628,17 +626,9 @@ TEST(Follow, ABatchThatDoesNotFollowStopsTheTable) {
   for (const uint64_t previous : {uint64_t{0}, uint64_t{1}}) {
     // First a gap, which is then the reason that stays.
     table.Follow(
-        {.position = 2,
-         .batches = {{.delta = std::make_shared<const Delta>(
-                          Delta{.generation = previous + 1,
-                                .previous = previous,
-                                .routes = {{Prefix::Parse("::/0").value(), 2}},
-                                .digest = std::string(16, 'x')})}}});
+        {.position = 2, .batches = {WithWrongDigest(previous + 1, previous)}});
   }
-  const absl::Time deadline = absl::Now() + kPatience;
-  while (table.replication_error().empty() && absl::Now() < deadline) {
-    absl::SleepFor(absl::Milliseconds(1));
-  }
+  EXPECT_TRUE(AwaitStop(table));
   const absl::Status refused =
       table.Apply(Announce("2001:db8::/32", 2)).status();
   EXPECT_EQ(refused.code(), absl::StatusCode::kDataLoss);
@@ -657,12 +647,7 @@ TEST(Follow, ATableThatStoppedAppendsNothing) {
   store.AwaitCommits(1);
   auto second = table.Submit(Announce("2001:db8::/32", 2));
   auto third = table.Submit(Announce("2001:db8::/32", 3));
-  table.Follow({.position = 2,
-                .batches = {{.delta = std::make_shared<const Delta>(Delta{
-                                 .generation = 2,
-                                 .previous = 1,
-                                 .routes = {{Prefix::Parse("::/0").value(), 2}},
-                                 .digest = std::string(16, 'x')})}}});
+  table.Follow({.position = 2, .batches = {WithWrongDigest(2, 1)}});
   store.Release();
   ASSERT_TRUE(first.get().ok());
   for (auto* refused : {&second, &third}) {
@@ -672,23 +657,28 @@ TEST(Follow, ATableThatStoppedAppendsNothing) {
   EXPECT_EQ(table.state().accepted_generation(), 1U);
 }
 
-// The time of a request is the one that the log has, at any clock of a
-// server that follows. The clocks of these are a minute apart.
-TEST(Follow, ServersKnowTheSameRequests) {
-  static absl::Time now = absl::FromUnixSeconds(1'000'000);
-  SharedLog log;
-  SharedLog::View store_a(log), store_b(log);
+// The time of both clocks of servers that take AtSetTime().
+absl::Time now;
+
+TablesOptions AtSetTime() {
+  now = absl::FromUnixSeconds(1'000'000);
   TablesOptions options;
-  options.table.request_id_window = 2;
   options.table.wall_clock = [] { return now; };
   options.table.steady_clock = [] {
     return SteadyInstant(absl::ToChronoNanoseconds(now - absl::UnixEpoch()));
   };
-  Tables a(options, &store_a);
+  return options;
+}
+
+// The time of a request is the one that the log has, at any clock of a
+// server that follows. The clocks of these are a minute apart.
+TEST(Follow, ServersKnowTheSameRequests) {
+  SharedLog log;
+  TablesOptions options = AtSetTime();
+  options.table.request_id_window = 2;
+  Node a(log, options);
   options.table.wall_clock = [] { return now + absl::Minutes(1); };
-  Tables b(options, &store_b);
-  ASSERT_TRUE(a.Restore().ok());
-  ASSERT_TRUE(b.Restore().ok());
+  Node b(log, options);
   const auto named = [](int i) {
     UpdateBatch batch = Announce("::/0", static_cast<NextHopId>(i));
     batch.request_id = absl::StrCat(i);
@@ -697,61 +687,48 @@ TEST(Follow, ServersKnowTheSameRequests) {
   const SteadyInstant enough = SteadyAfter(kPatience);
   for (int i = 1; i <= 20; ++i) {
     now += kRequestIdRetention / 10;
-    ASSERT_TRUE(a.default_table().Apply(named(i)).ok());
-    ASSERT_TRUE(
-        b.default_table().AwaitVisible(static_cast<uint64_t>(i), enough).ok());
+    ASSERT_TRUE(a.table().Apply(named(i)).ok());
+    ASSERT_TRUE(b.table().AwaitVisible(static_cast<uint64_t>(i), enough).ok());
   }
   for (int i = 20; i > 10; --i) {
-    const auto by_a = a.default_table().Apply(named(i));
-    const auto by_b = b.default_table().Apply(named(i));
+    const auto by_a = a.table().Apply(named(i));
+    const auto by_b = b.table().Apply(named(i));
     ASSERT_TRUE(by_a.ok() && by_b.ok()) << i;
     EXPECT_EQ(by_a->generation, i);
     EXPECT_EQ(*by_a, *by_b);
   }
   // Not known to either: the second to ask learns what the first made of it.
-  const auto by_b = b.default_table().Apply(named(10));
+  const auto by_b = b.table().Apply(named(10));
   ASSERT_TRUE(by_b.ok()) << by_b.status();
   EXPECT_EQ(by_b->generation, 21U);
-  ASSERT_TRUE(a.default_table().AwaitVisible(21, enough).ok());
-  EXPECT_EQ(a.default_table().Apply(named(10))->generation, 21U);
-  a.Drain(SteadyNow());
-  b.Drain(SteadyNow());
+  ASSERT_TRUE(a.table().AwaitVisible(21, enough).ok());
+  EXPECT_EQ(a.table().Apply(named(10))->generation, 21U);
 }
 
 // A server forgets an id, and another one, which keeps more, does not.
 TEST(Follow, TheNewestRequestOfAnIdCounts) {
-  static absl::Time now = absl::FromUnixSeconds(1'000'000);
   SharedLog log;
-  SharedLog::View store_a(log), store_b(log);
-  TablesOptions options;
-  options.table.wall_clock = [] { return now; };
-  options.table.steady_clock = [] {
-    return SteadyInstant(absl::ToChronoNanoseconds(now - absl::UnixEpoch()));
-  };
+  TablesOptions options = AtSetTime();
   options.table.request_id_window = 1;
-  Tables a(options, &store_a);
+  Node a(log, options);
   options.table.request_id_window = 3;
-  Tables b(options, &store_b);
-  ASSERT_TRUE(a.Restore().ok());
-  ASSERT_TRUE(b.Restore().ok());
+  Node b(log, options);
   const SteadyInstant enough = SteadyAfter(kPatience);
   for (NextHopId i = 1; i <= 3; ++i) {
     UpdateBatch batch = Announce("::/0", i);
     batch.request_id = i == 2 ? "other" : "same";
-    ASSERT_TRUE(a.default_table().Apply(batch).ok());
-    ASSERT_TRUE(b.default_table().AwaitVisible(i, enough).ok());
+    ASSERT_TRUE(a.table().Apply(batch).ok());
+    ASSERT_TRUE(b.table().AwaitVisible(i, enough).ok());
     now += kRequestIdRetention;
   }
   UpdateBatch batch = Announce("::/0", 3);
   batch.request_id = "same";
-  EXPECT_EQ(b.default_table().Apply(batch)->generation, 3U);
+  EXPECT_EQ(b.table().Apply(batch)->generation, 3U);
   batch = Announce("::/0", 4);
   batch.request_id = "another";  // pushes the first one out
-  ASSERT_TRUE(b.default_table().Apply(batch).ok());
+  ASSERT_TRUE(b.table().Apply(batch).ok());
   batch.request_id = "same";
-  EXPECT_EQ(b.default_table().Apply(batch)->generation, 3U);
-  a.Drain(SteadyNow());
-  b.Drain(SteadyNow());
+  EXPECT_EQ(b.table().Apply(batch)->generation, 3U);
 }
 
 // Neither batches nor a snapshot of it reach the store.
@@ -760,11 +737,8 @@ TEST(Follow, ATableThatStoppedOffersNoSnapshot) {
   store.others_write = true;
   store.wants_snapshots = true;
   Table table(StoredTable(), {.store = &store});
-  StoredTable other;
-  other.position = 7;
-  other.generation = 0;
-  other.routes = {{Prefix::Parse("::/0").value(), 2}};
-  table.Follow({.whole = std::make_unique<StoredTable>(std::move(other))});
+  table.Follow({.whole = std::make_unique<StoredTable>(StoredTable{
+                    .position = 7, .routes = {MakeRoute("::/0", 2)}})});
   table.Freeze(DrainingError());  // waits for the job
   EXPECT_NE(table.replication_error(), "");
   EXPECT_TRUE(store.snapshots.empty());
@@ -774,15 +748,10 @@ TEST(Follow, ATableThatStoppedOffersNoSnapshot) {
 TEST(Follow, GenerationsRise) {
   FakeStore store;
   Table table(StoredTable(), {.store = &store});
-  const Route route = {Prefix::Parse("::/0").value(), 2};
-  TableDigest digest;
-  digest.Add(route);
+  Delta stays = *Batch(1, {MakeRoute("::/0", 2)}).delta;
+  stays.generation = 0;
   table.Follow({.position = 1,
-                .batches = {{.delta = std::make_shared<const Delta>(
-                                 Delta{.generation = 0,
-                                       .previous = 0,
-                                       .routes = {route},
-                                       .digest = digest.ToString()})}}});
+                .batches = {{.delta = std::make_shared<const Delta>(stays)}}});
   table.Freeze(DrainingError());  // waits for the job
   EXPECT_NE(table.replication_error(), "");
   EXPECT_EQ(table.state().routes_v6(), 0U);
@@ -791,9 +760,9 @@ TEST(Follow, GenerationsRise) {
 // The store is ahead, and has had other contents at the generation that is
 // here.
 TEST(Follow, AStoreThatLeadsOnFromAnotherTableStopsIt) {
-  const Route here = {Prefix::Parse("::/1").value(), 1};
-  const Route there = {Prefix::Parse("::/1").value(), 2};
-  const Route later = {Prefix::Parse("::/2").value(), 3};
+  const Route here = MakeRoute("::/1", 1);
+  const Route there = MakeRoute("::/1", 2);
+  const Route later = MakeRoute("::/2", 3);
   for (const bool same : {true, false}) {
     FakeStore store;
     StoredTable stored;
@@ -826,8 +795,7 @@ TEST(Follow, AStoreThatLeadsOnFromAnotherTableStopsIt) {
 // A replacement of next hops may make a group of the id of a next hop.
 TEST(Follow, AnIdMayChangeItsKind) {
   SharedLog log;
-  std::vector<std::unique_ptr<Node>> nodes;
-  for (int n = 0; n < 2; ++n) nodes.push_back(std::make_unique<Node>(log));
+  const auto nodes = Nodes(log, 2);
   UpdateBatch hops = Announce("2001:db8::/32", 7);
   hops.next_hops = {{.id = 5}, {.id = 7}};
   hops.replace_next_hops = true;
@@ -844,14 +812,11 @@ TEST(Follow, AnIdMayChangeItsKind) {
 
 // What only one that writes the store by hand makes.
 std::vector<StoredTable> TablesThatNoServerCanHave() {
-  const auto route = [](absl::string_view prefix, NextHopId next_hop) {
-    return Route{Prefix::Parse(prefix).value(), next_hop};
-  };
   std::vector<StoredTable> tables(6);
-  tables[0].routes = {route("::/0", 1), route("::/0", 1)};
-  tables[1].routes = {route("::/1", 1), route("::/0", 1)};
-  tables[2].routes = {route("::/0", kNoRoute)};
-  tables[3].routes = {route("::/0", kUndecided)};
+  tables[0].routes = {MakeRoute("::/0", 1), MakeRoute("::/0", 1)};
+  tables[1].routes = {MakeRoute("::/1", 1), MakeRoute("::/0", 1)};
+  tables[2].routes = {MakeRoute("::/0", kNoRoute)};
+  tables[3].routes = {MakeRoute("::/0", kUndecided)};
   const NextHopGroup::Member member = {.next_hop = 1, .weight = 1};
   tables[4].next_hops = {{.id = 1}};
   tables[4].groups = {{.id = 1, .members = {member}}};
@@ -863,12 +828,8 @@ std::vector<StoredTable> TablesThatNoServerCanHave() {
 TEST(Follow, ATableThatNoServerCanHaveIsLeftOut) {
   SharedLog log;
   Node node(log);
-  const absl::Time deadline = absl::Now() + kPatience;
   const auto await_missing = [&](size_t missing) {
-    while (node.tables.missing() != missing && absl::Now() < deadline) {
-      absl::SleepFor(absl::Milliseconds(1));
-    }
-    EXPECT_EQ(node.tables.missing(), missing);
+    EXPECT_TRUE(Await([&] { return node.tables.missing() == missing; }));
   };
   uint64_t id = 100;
   for (StoredTable& table : TablesThatNoServerCanHave()) {
@@ -906,7 +867,6 @@ TEST(Follow, ATableThatCannotBeBuiltIsLeftOut) {
     return generation == 8 ? throw std::bad_alloc() : absl::OkStatus();
   };
   Node node(log, options);
-  const absl::Time deadline = absl::Now() + kPatience;
   uint64_t left_out = 0;
   for (const auto& [generation, name, reason] :
        {std::tuple{7, "large", "STORE_CORRUPT"},
@@ -915,12 +875,9 @@ TEST(Follow, ATableThatCannotBeBuiltIsLeftOut) {
     table.name = name;
     table.id = 100 + ++left_out;
     table.generation = static_cast<uint64_t>(generation);
-    table.routes = {{Prefix::Parse("::/0").value(), 1}};
+    table.routes = {MakeRoute("::/0", 1)};
     log.MakeTable(table);
-    while (node.tables.missing() != left_out && absl::Now() < deadline) {
-      absl::SleepFor(absl::Milliseconds(1));
-    }
-    EXPECT_EQ(node.tables.missing(), left_out);
+    EXPECT_TRUE(Await([&] { return node.tables.missing() == left_out; }));
     EXPECT_EQ(ErrorReason(node.tables.FindToUpdate(name).status()), reason);
     FakeStore store;
     store.loaded = {{.name = "default"}, table};
@@ -940,96 +897,71 @@ TEST(Follow, ATableForWhichThereWasNoMemoryIsWantedLater) {
                                       : absl::OkStatus();
   };
   Node node(log, options);
-  StoredTable table;
-  table.name = "red";
-  table.id = 100;
-  table.generation = 8;
-  table.routes = {{Prefix::Parse("::/0").value(), 1}};
-  const absl::Time deadline = absl::Now() + kPatience;
-  const auto await = [&](auto condition) {
-    while (!condition() && absl::Now() < deadline) {
-      absl::SleepFor(absl::Milliseconds(1));
-    }
-    EXPECT_TRUE(condition());
-  };
+  StoredTable table = RedTable(8);
+  table.routes = {MakeRoute("::/0", 1)};
   std::vector<absl::Duration> pauses;
   for (const bool there_is_memory : {false, false, true}) {
     memory = there_is_memory;
     const SteadyInstant began = SteadyNow();
     log.MakeTable(table);
     if (there_is_memory) break;
-    await([&] { return node.tables.missing() == 1; });
+    EXPECT_TRUE(Await([&] { return node.tables.missing() == 1; }));
     EXPECT_EQ(log.wants("red", 100), Wants::kNothing);
     const absl::Status absent = node.tables.Find("red").status();
     EXPECT_EQ(ErrorReason(absent), "TABLE_NOT_FOUND");
     EXPECT_THAT(absent.message(), testing::HasSubstr("not enough memory"));
-    await([&] { return log.wants("red", 100) == Wants::kWhole; });
+    EXPECT_TRUE(Await([&] { return log.wants("red", 100) == Wants::kWhole; }));
     pauses.push_back(ElapsedSince(began));
   }
   EXPECT_GE(pauses[0], absl::Seconds(1));
   EXPECT_GE(pauses[1], absl::Seconds(2));  // ever more rarely
-  await([&] { return node.tables.missing() == 0; });
+  EXPECT_TRUE(Await([&] { return node.tables.missing() == 0; }));
   EXPECT_TRUE(node.tables.Find("red").ok());
   EXPECT_EQ(log.wants("red", 100), Wants::kNext);
 }
 
+// A server that is making a table, at generation 8, until `made`.
+struct MakingRed {
+  MakingRed() : node(log, Options()) {
+    log.MakeTable(RedTable(8));
+    EXPECT_TRUE(Await([&] { return makes.load(); }));
+  }
+  TablesOptions Options() {
+    made = makes = false;
+    TablesOptions options;
+    options.table.build_fault = [](uint64_t generation) {
+      for (makes = generation == 8; makes && !made;) std::this_thread::yield();
+      return absl::OkStatus();
+    };
+    return options;
+  }
+
+  inline static std::atomic<bool> makes, made;
+  SharedLog log;
+  Node node;
+};
+
 // A server that starts does not go on without the rest.
 TEST(Follow, ATableMissesWhatWasKeptFromItWhileItWasMade) {
-  static std::atomic<bool> makes = false;
-  static std::atomic<bool> made = false;
-  SharedLog log;
-  TablesOptions options;
-  options.table.build_fault = [](uint64_t generation) {
-    for (makes = generation == 8; makes && !made;) std::this_thread::yield();
-    return absl::OkStatus();
-  };
-  Node node(log, options);
-  StoredTable table;
-  table.name = "red";
-  table.id = 100;
-  table.generation = 8;
-  log.MakeTable(table);
-  while (!makes) std::this_thread::yield();
-  log.Miss("red", 100);
-  made = true;
-  const SteadyInstant deadline = SteadyAfter(kPatience);
-  while (!node.tables.Find("red").ok() && SteadyNow() < deadline) {
-    absl::SleepFor(absl::Milliseconds(1));
-  }
-  const TableRef red = node.tables.Find("red").value();
-  while (red->replication_error().empty() && SteadyNow() < deadline) {
-    absl::SleepFor(absl::Milliseconds(1));
-  }
+  MakingRed red;
+  red.log.Miss("red", 100);
+  red.made = true;
+  ASSERT_TRUE(Await([&] { return red.node.tables.Find("red").ok(); }));
+  const TableRef table = red.node.tables.Find("red").value();
+  EXPECT_TRUE(AwaitStop(*table));
   EXPECT_TRUE(absl::IsDeadlineExceeded(
-      red->AwaitFollowed(SteadyAfter(absl::Milliseconds(20)))));
-  table.generation = 9;
-  log.MakeTable(table);
-  EXPECT_TRUE(red->AwaitFollowed(deadline).ok());
-  EXPECT_EQ(red->replication_error(), "");
+      table->AwaitFollowed(SteadyAfter(absl::Milliseconds(20)))));
+  red.log.MakeTable(RedTable(9));
+  EXPECT_TRUE(table->AwaitFollowed(SteadyAfter(kPatience)).ok());
+  EXPECT_EQ(table->replication_error(), "");
 }
 
 // Many small changes, before each of which the store asks, and a few large
 // ones.
 TEST(Follow, WhatWaitsForATableThatIsMadeIsBounded) {
   using Wants = StoreFollower::Wants;
-  static std::atomic<bool> makes = false;
-  static std::atomic<bool> made = false;
-  SharedLog log;
-  TablesOptions options;
-  options.table.build_fault = [](uint64_t generation) {
-    for (makes = generation == 8; makes && !made;) {
-      absl::SleepFor(absl::Milliseconds(1));
-    }
-    return absl::OkStatus();
-  };
-  Node node(log, options);
-  SharedLog::View writer(log);
-  StoredTable table;
-  table.name = "red";
-  table.id = 100;
-  table.generation = 8;
-  log.MakeTable(table);
-  while (!makes) std::this_thread::yield();
+  MakingRed red;
+  SharedLog::View writer(red.log);
   uint64_t position = 0;
   const auto append = [&](size_t bytes) {
     AcceptedBatch batch;
@@ -1039,7 +971,7 @@ TEST(Follow, WhatWaitsForATableThatIsMadeIsBounded) {
   };
   const auto fill = [&](size_t bytes, uint64_t most) {
     const uint64_t end = position + most;
-    while (log.wants("red", 100) == Wants::kNext && position < end) {
+    while (red.log.wants("red", 100) == Wants::kNext && position < end) {
       append(bytes);
     }
   };
@@ -1048,14 +980,10 @@ TEST(Follow, WhatWaitsForATableThatIsMadeIsBounded) {
   fill(/*bytes=*/1 << 20, /*most=*/100);
   EXPECT_GT(position, 20'000U);
   EXPECT_LE(position, 20'016U);
-  EXPECT_EQ(log.wants("red", 100), Wants::kNothing);
-  made = true;
-  const SteadyInstant deadline = SteadyAfter(kPatience);
-  while (log.wants("red", 100) != Wants::kNext && SteadyNow() < deadline) {
-    absl::SleepFor(absl::Milliseconds(1));
-  }
-  EXPECT_EQ(log.wants("red", 100), Wants::kNext);
-  EXPECT_EQ(node.tables.Find("red").value()->replication_error(), "");
+  EXPECT_EQ(red.log.wants("red", 100), Wants::kNothing);
+  red.made = true;
+  EXPECT_TRUE(Await([&] { return red.log.wants("red", 100) == Wants::kNext; }));
+  EXPECT_EQ(red.node.tables.Find("red").value()->replication_error(), "");
 }
 
 // The limit is of the store, not of what one server has heard of.
@@ -1125,11 +1053,7 @@ TEST(Follow, ContentsThatNoTableCanHaveStopTheTable) {
     Table table(StoredTable(), {.store = &store});
     whole.generation = 1;
     table.Follow({.whole = std::make_unique<StoredTable>(std::move(whole))});
-    const absl::Time deadline = absl::Now() + kPatience;
-    while (table.replication_error().empty() && absl::Now() < deadline) {
-      absl::SleepFor(absl::Milliseconds(1));
-    }
-    EXPECT_NE(table.replication_error(), "");
+    EXPECT_TRUE(AwaitStop(table));
     EXPECT_EQ(table.visible(), 0U);
   }
 }
@@ -1137,16 +1061,8 @@ TEST(Follow, ContentsThatNoTableCanHaveStopTheTable) {
 TEST(Follow, AWrongDigestStopsTheTable) {
   FakeStore store;
   Table table(StoredTable(), {.store = &store});
-  table.Follow({.position = 1,
-                .batches = {{.delta = std::make_shared<const Delta>(Delta{
-                                 .generation = 1,
-                                 .routes = {{Prefix::Parse("::/0").value(), 2}},
-                                 .digest = std::string(16, 'x')})}}});
-  const absl::Time deadline = absl::Now() + kPatience;
-  while (table.replication_error().empty() && absl::Now() < deadline) {
-    absl::SleepFor(absl::Milliseconds(1));
-  }
-  EXPECT_NE(table.replication_error(), "");
+  table.Follow({.position = 1, .batches = {WithWrongDigest(1, 0)}});
+  EXPECT_TRUE(AwaitStop(table));
   EXPECT_EQ(table.visible(), 0U);
 }
 

@@ -76,59 +76,6 @@ UpdateBatch Groups(std::vector<NextHopGroup> groups) {
   return batch;
 }
 
-// An id belongs to a next hop or to a group, and groups do not nest.
-TEST(Rib, RefusalsHaveCodeReasonAndField) {
-  Rib rib(RibLimits{});
-  Do(rib, {{Op::kUpsert, P("10.0.0.0/8"), 1}}, {{.id = 5}, {.id = 7}});
-  Do(rib, Groups({{.id = 100, .members = {{5, 1}, {6, 1}}}}));
-  UpdateBatch unknown = Batch({{Op::kUpsert, P("11.0.0.0/8"), 9}});
-  unknown.require_next_hops = true;
-  UpdateBatch replacement;
-  replacement.replacement = {{P("10.0.0.0/8"), 1}, {P("10.0.0.0/8"), 2}};
-  UpdateBatch absent;
-  absent.deleted_next_hops = {9};
-  using Code = absl::StatusCode;
-  const struct {
-    UpdateBatch batch;
-    Code code;
-    const char* reason;
-    const char* field;
-  } refusals[] = {
-      {Batch({{Op::kUpsert, P("11.0.0.0/8"), 1},
-              {Op::kInsert, P("10.0.0.0/8"), 1}}),
-       Code::kAlreadyExists, "ROUTE_EXISTS", "updates[1].prefix"},
-      {Batch({{Op::kReplace, P("12.0.0.0/8"), 1}}), Code::kNotFound,
-       "ROUTE_NOT_FOUND", "updates[0].prefix"},
-      {Batch({{Op::kDeleteStrict, P("12.0.0.0/8"), 1}}), Code::kNotFound,
-       "ROUTE_NOT_FOUND", "updates[0].prefix"},
-      {Batch({{Op::kUpsert, P("10.0.0.0/8"), 1},
-              {Op::kUpsert, P("::/0"), 1},
-              {Op::kUpsert, P("9.0.0.0/8"), 1},
-              {Op::kDelete, P("10.0.0.0/8"), 0}}),
-       Code::kInvalidArgument, "PREFIX_REPEATED", "updates[3].prefix"},
-      {replacement, Code::kInvalidArgument, "PREFIX_REPEATED", "routes"},
-      {unknown, Code::kNotFound, "NEXT_HOP_NOT_FOUND",
-       "updates[0].next_hop_id"},
-      {absent, Code::kNotFound, "NEXT_HOP_NOT_FOUND", "delete_ids[0]"},
-      {Groups({{.id = 7, .members = {{1, 1}}}}), Code::kInvalidArgument,
-       "NEXT_HOP_IS_GROUP", "groups[0].id"},
-      {Batch({}, {{.id = 100}}), Code::kInvalidArgument, "NEXT_HOP_IS_GROUP",
-       "next_hops[0].id"},
-      {Groups({{.id = 101, .members = {{100, 1}}}}), Code::kInvalidArgument,
-       "GROUP_NESTED", "groups[0].members[0].next_hop_id"},
-      {Groups({{.id = 6, .members = {{7, 1}}}}), Code::kInvalidArgument,
-       "GROUP_NESTED", "groups[0].id"},
-      {Groups({{.id = 9, .members = {{1, 1}}}, {.id = 9, .members = {{2, 1}}}}),
-       Code::kInvalidArgument, "NEXT_HOP_REPEATED", "groups[1].id"},
-  };
-  for (const auto& refusal : refusals) {
-    const absl::Status status = Try(rib, refusal.batch);
-    EXPECT_EQ(status.code(), refusal.code) << status;
-    EXPECT_EQ(ErrorReason(status), refusal.reason) << status;
-    EXPECT_EQ(ErrorField(status), refusal.field) << status;
-  }
-}
-
 TEST(Rib, EnforcesLimits) {
   Rib rib({.max_routes = 2, .max_next_hops = 1});
   Do(rib, {{Op::kUpsert, P("10.0.0.0/8"), 1}, {Op::kUpsert, P("::/0"), 1}});

@@ -14,6 +14,7 @@
 #include "server/base/executor.h"
 #include "server/table/table.h"
 #include "server/testing/fake_store.h"
+#include "server/testing/updates.h"
 
 namespace planb::server {
 namespace {
@@ -21,12 +22,6 @@ namespace {
 using Op = RouteChange::Op;
 
 Prefix P(absl::string_view text) { return *Prefix::Parse(text); }
-
-UpdateBatch Upsert(absl::string_view prefix, NextHopId next_hop) {
-  UpdateBatch batch;
-  batch.changes = {{Op::kUpsert, P(prefix), next_hop}};
-  return batch;
-}
 
 bool Ready(const std::future<Table::Outcome>& outcome) {
   return outcome.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
@@ -46,7 +41,7 @@ TEST(TableStore, NothingIsAcceptedBeforeItIsStored) {
   FakeStore store;
   Table table({.store = &store});
   store.Hold();
-  auto outcome = table.Submit(Upsert("::/0", 1));
+  auto outcome = table.Submit(Announce("::/0", 1));
   store.AwaitCommits(1);
   EXPECT_FALSE(Ready(outcome));
   EXPECT_EQ(table.state().accepted_generation(), 0U);
@@ -63,10 +58,10 @@ TEST(TableStore, BatchesThatArriveDuringACommitAreStoredTogether) {
   Table table({.store = &store});
   store.Hold();
   std::vector<std::future<Table::Outcome>> outcomes;
-  outcomes.push_back(table.Submit(Upsert("::/0", 1)));
+  outcomes.push_back(table.Submit(Announce("::/0", 1)));
   store.AwaitCommits(1);
   for (NextHopId i = 2; i <= 10; ++i) {
-    outcomes.push_back(table.Submit(Upsert("::/0", i)));
+    outcomes.push_back(table.Submit(Announce("::/0", i)));
   }
   store.Release();
   for (size_t i = 0; i < outcomes.size(); ++i) {
@@ -81,16 +76,16 @@ TEST(TableStore, BatchesThatArriveDuringACommitAreStoredTogether) {
 TEST(TableStore, ABatchThatTheStoreRefusesLeavesNoTrace) {
   FakeStore store;
   Table table({.store = &store});
-  ASSERT_TRUE(table.Apply(Upsert("::/0", 1)).ok());
+  ASSERT_TRUE(table.Apply(Announce("::/0", 1)).ok());
   const std::string digest = table.state().digest();
   store.Hold();
-  UpdateBatch named = Upsert("::/0", 2);
+  UpdateBatch named = Announce("::/0", 2);
   named.request_id = "a";
   named.writer_epoch = 7;
   auto first = table.Submit(named);
   store.AwaitCommits(2);
   // Depends on the batch before.
-  UpdateBatch later = Upsert("::/1", 3);
+  UpdateBatch later = Announce("::/1", 3);
   later.writer_epoch = 7;
   later.expected_generation = 2;
   auto second = table.Submit(later);
@@ -123,16 +118,16 @@ TEST(TableStore, ABatchWithoutRoomTakesNoOtherDown) {
     Table table({.store = &store});
     store.Hold();
     std::vector<std::future<Table::Outcome>> outcomes;
-    outcomes.push_back(table.Submit(Upsert("::/0", 1)));
+    outcomes.push_back(table.Submit(Announce("::/0", 1)));
     store.AwaitCommits(1);
     for (int i = 0; i < 6; ++i) {
-      UpdateBatch batch = Upsert(absl::StrCat(i + 1, "000::/16"), 1);
-      if (i == large) batch.changes.push_back(Upsert("::/0", 2).changes[0]);
+      UpdateBatch batch = Announce(absl::StrCat(i + 1, "000::/16"), 1);
+      if (i == large) batch.changes.push_back(Announce("::/0", 2).changes[0]);
       batch.request_id = absl::StrCat("request ", i);
       outcomes.push_back(table.Submit(std::move(batch)));
     }
     // Needs the route of the large batch: it falls with it.
-    UpdateBatch needs = Upsert(absl::StrCat(large + 1, "000::/16"), 3);
+    UpdateBatch needs = Announce(absl::StrCat(large + 1, "000::/16"), 3);
     needs.changes[0].op = Op::kReplace;
     outcomes.push_back(table.Submit(std::move(needs)));
     store.FailAbove(1, QuotaError("STORE_FULL", "store", "no room"));
@@ -172,7 +167,7 @@ TEST(TableStore, AFullDiskIsNotAskedForEachBatchOfAGroup) {
   store.Hold();
   std::vector<std::future<Table::Outcome>> outcomes;
   for (int i = 0; i < 500; ++i) {
-    outcomes.push_back(table.Submit(Upsert(absl::StrCat(i, "::/16"), 1)));
+    outcomes.push_back(table.Submit(Announce(absl::StrCat(i, "::/16"), 1)));
   }
   store.Fail(QuotaError("STORE_FULL", "store", "no room"));
   store.Release();
@@ -181,7 +176,7 @@ TEST(TableStore, AFullDiskIsNotAskedForEachBatchOfAGroup) {
   }
   EXPECT_LT(store.begun(), 30);
   store.Fail(absl::OkStatus());
-  EXPECT_EQ(table.Apply(Upsert("::/0", 1))->generation, 1U);
+  EXPECT_EQ(table.Apply(Announce("::/0", 1))->generation, 1U);
 }
 
 // Between the parts of a group.
@@ -196,7 +191,7 @@ TEST(TableStore, RoomThatComesAgainIsUsed) {
   store.Hold();
   std::vector<std::future<Table::Outcome>> outcomes;
   for (int i = 0; i < 100; ++i) {
-    outcomes.push_back(table.Submit(Upsert(absl::StrCat(i, "::/16"), 1)));
+    outcomes.push_back(table.Submit(Announce(absl::StrCat(i, "::/16"), 1)));
   }
   store.Release();
   EXPECT_EQ(ErrorReason(outcomes[0].get().status()), "STORE_FULL");
@@ -220,17 +215,17 @@ TEST(TableStore, APartOfAGroupThatIsWithTheStoreHoldsNoThread) {
   Table other({.executor = &executor});
   store.Hold();
   std::vector<std::future<Table::Outcome>> outcomes;
-  outcomes.push_back(table.Submit(Upsert("::/0", 1)));
+  outcomes.push_back(table.Submit(Announce("::/0", 1)));
   store.AwaitCommits(1);
-  outcomes.push_back(table.Submit(Upsert("::/1", 1)));
+  outcomes.push_back(table.Submit(Announce("::/1", 1)));
   outcomes.push_back(
       table.Submit(Changes({{Op::kUpsert, "::/2"}, {Op::kUpsert, "::/3"}})));
   store.FailAbove(1, QuotaError("STORE_FULL", "store", "no room"));
   store.Release();
   store.AwaitCommits(3);
-  ASSERT_TRUE(other.Apply(Upsert("::/0", 1)).ok());
+  ASSERT_TRUE(other.Apply(Announce("::/0", 1)).ok());
   EXPECT_TRUE(other.AwaitVisible(1, SteadyAfter(absl::Seconds(5))).ok());
-  outcomes.push_back(table.Submit(Upsert("::/4", 1)));
+  outcomes.push_back(table.Submit(Announce("::/4", 1)));
   EXPECT_FALSE(Ready(outcomes[1]));
   EXPECT_EQ(store.begun(), 3);
   store.Release();
@@ -245,7 +240,7 @@ TEST(TableStore, ARefusedBatchPushesNoAnswerOutOfTheWindow) {
   FakeStore store;
   Table table({.request_id_window = 2, .store = &store});
   const auto apply = [&](const char* id, NextHopId next_hop) {
-    UpdateBatch batch = Upsert("::/0", next_hop);
+    UpdateBatch batch = Announce("::/0", next_hop);
     batch.request_id = id;
     return table.Apply(batch);
   };
@@ -266,25 +261,25 @@ TEST(TableStore, ABatchThatChangesNothingWaitsForEarlierBatches) {
   FakeStore store;
   Table table({.store = &store});
   store.Hold();
-  auto first = table.Submit(Upsert("::/0", 1));
+  auto first = table.Submit(Announce("::/0", 1));
   store.AwaitCommits(1);
-  auto same = table.Submit(Upsert("::/0", 1));
+  auto same = table.Submit(Announce("::/0", 1));
   EXPECT_FALSE(Ready(same));
   store.Fail(Error(absl::StatusCode::kUnavailable, "STORE_FAILED", "broken"));
   store.Release();
   EXPECT_FALSE(first.get().ok());
   EXPECT_FALSE(same.get().ok());
   store.Fail(absl::OkStatus());
-  EXPECT_EQ(table.Apply(Upsert("::/0", 1))->counts.added, 1U);
+  EXPECT_EQ(table.Apply(Announce("::/0", 1))->counts.added, 1U);
 }
 
 // A refusal may depend on an earlier batch, too.
 TEST(TableStore, ARefusalWaitsForEarlierBatches) {
   FakeStore store;
   Table table({.store = &store});
-  UpdateBatch insert = Upsert("::/0", 1);
+  UpdateBatch insert = Announce("::/0", 1);
   insert.changes[0].op = Op::kInsert;
-  UpdateBatch conditional = Upsert("::/1", 1);
+  UpdateBatch conditional = Announce("::/1", 1);
   conditional.expected_generation = 0;
   UpdateBatch takeover = insert;
   takeover.writer_epoch = 2;
@@ -321,10 +316,10 @@ TEST(TableStore, ARefusalWaitsForEarlierBatches) {
 TEST(TableStore, AStoreOfThisServerAloneIsNotAskedForWhatChangesNothing) {
   FakeStore store;
   Table table({.store = &store});
-  ASSERT_TRUE(table.Apply(Upsert("::/0", 1)).ok());
-  UpdateBatch insert = Upsert("::/0", 1);
+  ASSERT_TRUE(table.Apply(Announce("::/0", 1)).ok());
+  UpdateBatch insert = Announce("::/0", 1);
   insert.changes[0].op = Op::kInsert;
-  EXPECT_TRUE(table.Apply(Upsert("::/0", 1)).ok());
+  EXPECT_TRUE(table.Apply(Announce("::/0", 1)).ok());
   EXPECT_EQ(ErrorReason(table.Apply(insert).status()), "ROUTE_EXISTS");
   EXPECT_EQ(store.begun(), 1);
 }
@@ -334,16 +329,16 @@ TEST(TableStore, NothingIsAnsweredWithoutTheWordOfAStoreThatOthersWrite) {
   FakeStore store;
   store.others_write = true;
   Table table({.store = &store});
-  UpdateBatch named = Upsert("::/0", 1);
+  UpdateBatch named = Announce("::/0", 1);
   named.request_id = "a";
   ASSERT_TRUE(table.Apply(named).ok());
-  UpdateBatch insert = Upsert("::/0", 1);
+  UpdateBatch insert = Announce("::/0", 1);
   insert.changes[0].op = Op::kInsert;
-  UpdateBatch dry = Upsert("::/1", 1);
+  UpdateBatch dry = Announce("::/1", 1);
   dry.validate_only = true;
-  UpdateBatch conditional = Upsert("::/1", 1);
+  UpdateBatch conditional = Announce("::/1", 1);
   conditional.expected_generation = 7;
-  const std::vector<UpdateBatch> batches = {Upsert("::/0", 1), insert, dry,
+  const std::vector<UpdateBatch> batches = {Announce("::/0", 1), insert, dry,
                                             conditional};
   store.Fail(Error(absl::StatusCode::kUnavailable, "STORE_FAILED", "away"));
   for (const UpdateBatch& batch : batches) {
@@ -386,9 +381,9 @@ TEST(TableStore, PartsOfAGroupNeedTheWordOfTheStoreToo) {
   store.others_write = true;
   Table table({.store = &store});
   store.Hold();
-  auto first = table.Submit(Upsert("::/0", 1));
+  auto first = table.Submit(Announce("::/0", 1));
   store.AwaitCommits(1);
-  auto second = table.Submit(Upsert("::/0", 2));
+  auto second = table.Submit(Announce("::/0", 2));
   auto same = table.Submit(Changes({{Op::kDelete, "::/7"}}));
   store.Fail(QuotaError("STORE_FULL", "store", "full"));
   store.Release();
@@ -419,7 +414,7 @@ TEST(TableStore, StartsWithTheStoredTable) {
   repeated.request_id = "a";
   repeated.fingerprint = 11;
   EXPECT_EQ(table.Apply(repeated)->generation, 40U);
-  UpdateBatch next = Upsert("::/1", 9);
+  UpdateBatch next = Announce("::/1", 9);
   next.writer_epoch = 3;
   EXPECT_EQ(table.Apply(next)->generation, 42U);
   EXPECT_TRUE(table.history().CheckStart(41, "").ok());
@@ -431,7 +426,7 @@ TEST(TableStore, FreezingWaitsForTheStore) {
   FakeStore store;
   Table table({.store = &store});
   store.Hold();
-  auto outcome = table.Submit(Upsert("::/0", 1));
+  auto outcome = table.Submit(Announce("::/0", 1));
   store.AwaitCommits(1);
   auto frozen =
       std::async(std::launch::async, [&] { table.Freeze(DrainingError()); });
@@ -441,17 +436,17 @@ TEST(TableStore, FreezingWaitsForTheStore) {
   frozen.get();
   EXPECT_TRUE(outcome.get().ok());
   table.Thaw();
-  EXPECT_TRUE(table.Apply(Upsert("::/0", 2)).ok());
+  EXPECT_TRUE(table.Apply(Announce("::/0", 2)).ok());
 }
 
 TEST(TableStore, FreezingHasADeadline) {
   FakeStore store;
   Table table({.store = &store});
   store.Hold();
-  auto outcome = table.Submit(Upsert("::/0", 1));
+  auto outcome = table.Submit(Announce("::/0", 1));
   store.AwaitCommits(1);
   table.Freeze(DrainingError(), SteadyAfter(absl::Milliseconds(20)));
-  EXPECT_EQ(ErrorReason(table.Apply(Upsert("::/0", 2)).status()), "DRAINING");
+  EXPECT_EQ(ErrorReason(table.Apply(Announce("::/0", 2)).status()), "DRAINING");
   EXPECT_FALSE(Ready(outcome));
   store.Close(absl::UnavailableError("down"), SteadyNow());
   EXPECT_EQ(outcome.get().status(), absl::UnavailableError("down"));
@@ -463,9 +458,9 @@ TEST(TableStore, ATableThatIsClosedStillGivesTheAnswerOfTheStore) {
     FakeStore store;
     Table table({.store = &store});
     store.Hold();
-    auto outcome = table.Submit(Upsert("::/0", 1));
+    auto outcome = table.Submit(Announce("::/0", 1));
     store.AwaitCommits(1);
-    auto behind = table.Submit(Upsert("::/0", 2));
+    auto behind = table.Submit(Announce("::/0", 2));
     table.Freeze(DeletedRemotely(), SteadyNow());
     table.Close(DeletedRemotely(), SteadyNow());
     store.Fail(answer);
@@ -475,25 +470,11 @@ TEST(TableStore, ATableThatIsClosedStillGivesTheAnswerOfTheStore) {
   }
 }
 
-TEST(TableStore, OnlyASyncedStorePersists) {
-  for (const StoreSync sync : {StoreSync::kNormal, StoreSync::kOff}) {
-    FakeStore store;
-    store.synced = sync;
-    Table table({.store = &store});
-    EXPECT_EQ(table.Apply(Upsert("::/0", 1))->generation, 1U);
-    EXPECT_EQ(store.commits.size(), 1U);
-    EXPECT_FALSE(table.durable());
-    EXPECT_EQ(table.persisted(), 0U);
-    EXPECT_EQ(table.state().persisted_generation(), 0U);
-    EXPECT_EQ(table.state().store_sync(), StoreSyncName(sync));
-  }
-}
-
 TEST(TableStore, ABatchNamesTheGenerationBefore) {
   FakeStore store;
   Table table({.store = &store});
   for (NextHopId i = 1; i <= 3; ++i) {
-    ASSERT_TRUE(table.Apply(Upsert("::/0", i)).ok());
+    ASSERT_TRUE(table.Apply(Announce("::/0", i)).ok());
   }
   for (uint64_t i = 0; i < 3; ++i) {
     EXPECT_EQ(store.commits[i][0].delta->previous, i);
@@ -504,14 +485,14 @@ TEST(TableStore, ABatchNamesTheGenerationBefore) {
 // It is refused before other batches are staged behind it.
 TEST(TableStore, ABatchTooLargeForTheStoreIsNotStaged) {
   UpdateStaging staging({.max_delta_bytes = 1000}, StoredTable());
-  EXPECT_EQ(staging.Stage(Upsert("::/0", 1))->outcome.generation, 1U);
+  EXPECT_EQ(staging.Stage(Announce("::/0", 1))->outcome.generation, 1U);
   UpdateBatch large;
   for (uint32_t i = 0; i < 100; ++i) {
     large.changes.push_back(
         {Op::kUpsert, Prefix::Truncate(Address::V4(i << 16), 16), 7});
   }
   EXPECT_EQ(ErrorReason(staging.Stage(large).status()), "BATCH_TOO_LARGE");
-  EXPECT_EQ(staging.Stage(Upsert("::/0", 2))->outcome.generation, 2U);
+  EXPECT_EQ(staging.Stage(Announce("::/0", 2))->outcome.generation, 2U);
 }
 
 // Batches that are staged and not stored yet are no part of a snapshot.
@@ -520,17 +501,17 @@ TEST(TableStore, SnapshotsAreOfTheLastAppend) {
   store.wants_snapshots = true;
   {
     Table table({.store = &store});
-    UpdateBatch first = Upsert("::/0", 1);
+    UpdateBatch first = Announce("::/0", 1);
     first.request_id = "a";
     first.writer_epoch = 4;
     ASSERT_TRUE(table.Apply(first).ok());
     store.Hold();
-    UpdateBatch second = Upsert("::/1", 2);
+    UpdateBatch second = Announce("::/1", 2);
     second.request_id = "b";
     second.writer_epoch = 5;
     auto outcome = table.Submit(second);
     store.AwaitCommits(2);
-    UpdateBatch third = Upsert("::/2", 3);
+    UpdateBatch third = Announce("::/2", 3);
     third.request_id = "c";
     third.writer_epoch = 6;
     auto later = table.Submit(third);

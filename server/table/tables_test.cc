@@ -16,17 +16,12 @@
 #include "server/table/table_metrics.h"
 #include "server/testing/fake_store.h"
 #include "server/testing/scrape_text.h"
+#include "server/testing/updates.h"
 
 namespace planb::server {
 namespace {
 
-using Op = RouteChange::Op;
-
-UpdateBatch Default(NextHopId next_hop) {
-  UpdateBatch batch;
-  batch.changes = {{Op::kUpsert, *Prefix::Parse("::/0"), next_hop}};
-  return batch;
-}
+UpdateBatch Default(NextHopId next_hop) { return Announce("::/0", next_hop); }
 
 TEST(Tables, DefaultExistsAndCannotBeDeleted) {
   Tables tables({});
@@ -52,24 +47,6 @@ TEST(Tables, AreIndependent) {
   std::vector<std::string> names;
   for (const TableRef& table : tables.All()) names.push_back(table->name());
   EXPECT_EQ(names, (std::vector<std::string>{"blue-2", "default", "red"}));
-}
-
-TEST(Tables, NamesAndNumberAreChecked) {
-  TablesOptions options;
-  options.max_tables = 3;
-  Tables tables(options);
-  for (const char* bad : {"", "Red", "a_b", "a.b", "\xff"}) {
-    EXPECT_EQ(ErrorReason(tables.Create(bad).status()), "TABLE_NAME_INVALID");
-  }
-  EXPECT_EQ(ErrorReason(tables.Create(std::string(64, 'a')).status()),
-            "TABLE_NAME_INVALID");
-  EXPECT_TRUE(tables.Create(std::string(63, 'a')).ok());
-  EXPECT_EQ(ErrorReason(tables.Create("default").status()), "TABLE_EXISTS");
-  EXPECT_TRUE(tables.Create("b").ok());
-  EXPECT_EQ(ErrorReason(tables.Create("b").status()), "TABLE_EXISTS");
-  EXPECT_EQ(ErrorReason(tables.Create("c").status()), "TOO_MANY_TABLES");
-  ASSERT_TRUE(tables.Delete("b").ok());
-  EXPECT_TRUE(tables.Create("c").ok());
 }
 
 TEST(Tables, DeletionEndsAllWaiting) {
@@ -272,13 +249,6 @@ TEST(Tables, ADeletedTableIsFreedOnceNoCallUsesIt) {
   // No further call is needed.
   while (!watch.expired()) std::this_thread::yield();
   while (budget.used() > before) std::this_thread::yield();
-}
-
-UpdateBatch Announce(const char* prefix, NextHopId next_hop) {
-  UpdateBatch batch;
-  batch.changes = {
-      {RouteChange::Op::kUpsert, *Prefix::Parse(prefix), next_hop}};
-  return batch;
 }
 
 TEST(TableMetrics, ShowTheTable) {

@@ -201,6 +201,8 @@ TEST_F(ControlErrors, NextHopObjects) {
   request.Clear();
   request.add_delete_group_ids(1);
   Expect(request, Code::NOT_FOUND, "GROUP_NOT_FOUND", "delete_group_ids[0]");
+  request.set_delete_group_ids(0, 0);
+  Expect(request, kBad, "GROUP_INVALID", "delete_group_ids[0]");
   request.Clear();
   request.set_expected_generation(5);
   Expect(request, Code::ABORTED, "GENERATION_MISMATCH", "expected_generation");
@@ -476,6 +478,8 @@ TEST(CallErrors, TableNames) {
   EXPECT_TRUE(create("red").ok());
   ExpectError(create("red"), Code::ALREADY_EXISTS, "TABLE_EXISTS", "table");
   ExpectQuota(create("blue"), "TOO_MANY_TABLES", false);
+  EXPECT_TRUE(DeleteTable(running, "red").ok());
+  EXPECT_TRUE(create("blue").ok());
   for (const char* name : {"default", ""}) {
     ExpectError(DeleteTable(running, name), Code::FAILED_PRECONDITION,
                 "TABLE_PERMANENT", "table");
@@ -606,10 +610,6 @@ TEST(CallErrors, Importing) {
   using Request = v1::ImportSnapshotRequest;
   ExpectError(Call(running, &Stub::ImportSnapshot, {}).status, Code::DATA_LOSS,
               "SNAPSHOT_CORRUPT", "");
-  ExpectError(import([](Request& r) { r.mutable_data()->pop_back(); }),
-              Code::DATA_LOSS, "SNAPSHOT_CORRUPT", "");
-  ExpectError(import([](Request& r) { r.mutable_data()->push_back('x'); }),
-              Code::DATA_LOSS, "SNAPSHOT_CORRUPT", "");
   ExpectError(import([](Request& r) { r.set_data("10.0.0.0/8 1\n"); }),
               Code::INVALID_ARGUMENT, "SNAPSHOT_INVALID", "data");
   // A version of the format that does not exist yet.

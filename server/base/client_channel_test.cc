@@ -9,33 +9,22 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
-#include <functional>
 #include <memory>
 #include <string>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "base/testing/await.h"
 #include "base/testing/test_certificates.h"
 #include "planb/v1/route_table.grpc.pb.h"
 
 namespace planb::server {
 namespace {
 
-constexpr absl::Duration kPatience = absl::Minutes(1);
-
 // Before gRPC starts. Its other resolver leaks what it knows of localhost,
 // which LeakSanitizer reports.
 const bool kNative = setenv("GRPC_DNS_RESOLVER", "native", 1) == 0;
-
-bool Await(const std::function<bool()>& done) {
-  const absl::Time end = absl::Now() + kPatience;
-  while (!done()) {
-    if (absl::Now() > end) return false;
-    absl::SleepFor(absl::Milliseconds(20));
-  }
-  return true;
-}
 
 // A server without methods, for clients of `authority`. Not thread-safe.
 class BareServer {

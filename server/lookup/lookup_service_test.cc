@@ -930,58 +930,6 @@ TEST(BatchLookup, AgreesWithTheOracle) {
   }
 }
 
-// While the table is rebuilt without pause, every batch shows one generation
-// and no stream goes back to an older one. Generation g routes everything to g.
-TEST(BatchLookup, NeverMixesGenerationsUnderAStorm) {
-  RunningServer running;
-  std::atomic<bool> stop{false};
-  std::vector<std::thread> readers;
-  std::atomic<uint64_t> batches{0};
-  for (int r = 0; r < 3; ++r) {
-    readers.emplace_back([&] {
-      v1::BatchLookupRequest request;
-      for (uint32_t i = 0; i < 256; ++i) {
-        *request.mutable_addresses_v4() += Address::V4(i << 24).ToPacked();
-        *request.mutable_addresses_v6() +=
-            Address::V6(absl::uint128(i) << 120).ToPacked();
-      }
-      grpc::ClientContext context;
-      const auto stream = running.lookup().BatchLookup(&context);
-      uint64_t last = 0;
-      while (!stop.load()) {
-        const auto response = Exchange(*stream, request);
-        ASSERT_GE(response.generation(), last);
-        last = response.generation();
-        for (uint32_t id : Ids(response)) ASSERT_EQ(id, last);
-        batches.fetch_add(1);
-      }
-    });
-  }
-  for (uint32_t g = 1; g <= 300; ++g) {
-    v1::UpdateRoutesRequest request;
-    for (uint32_t i = 0; i < 32; ++i) {
-      for (bool v6 : {false, true}) {
-        auto& update = *request.add_updates();
-        update.set_op(v1::RouteUpdate::OP_UPSERT);
-        const Address address =
-            v6 ? Address::V6(absl::uint128(i) << 123) : Address::V4(i << 27);
-        update.mutable_prefix()->set_address(address.ToPacked());
-        update.mutable_prefix()->set_length(5);
-        update.set_next_hop_id(g);
-      }
-    }
-    request.set_ack(g % 8 == 0 ? v1::ACK_VISIBLE : v1::ACK_ACCEPTED);
-    grpc::ClientContext context;
-    v1::UpdateRoutesResponse response;
-    ASSERT_TRUE(
-        running.table().UpdateRoutes(&context, request, &response).ok());
-    ASSERT_EQ(response.generation(), g);
-  }
-  stop = true;
-  for (std::thread& reader : readers) reader.join();
-  EXPECT_GT(batches.load(), 3U);
-}
-
 // Calls end while the server shuts down. gRPC aborts if an operation is started
 // on a queue that has ended.
 TEST(BatchLookup, StreamsMayEndWhileServerShutsDown) {

@@ -6,12 +6,12 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
-#include <functional>
 #include <memory>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "base/testing/await.h"
 #include "base/testing/test_certificates.h"
 #include "server/security/tls.h"
 #include "server/testing/running_server.h"
@@ -19,15 +19,6 @@
 
 namespace planb::server {
 namespace {
-
-bool Await(const std::function<bool()>& done) {
-  const absl::Time end = absl::Now() + absl::Minutes(1);
-  while (!done()) {
-    if (absl::Now() > end) return false;
-    absl::SleepFor(absl::Milliseconds(20));
-  }
-  return true;
-}
 
 // A server with mutual TLS and quick reloading.
 class TlsRotationTest : public testing::Test {

@@ -26,17 +26,6 @@
 namespace planb::server {
 namespace {
 
-// Waits for a condition that comes true soon.
-template <typename Condition>
-bool Soon(const Condition& condition) {
-  const absl::Time deadline = absl::Now() + kPatience;
-  while (!condition()) {
-    if (absl::Now() > deadline) return false;
-    absl::SleepFor(absl::Milliseconds(5));
-  }
-  return true;
-}
-
 class Followers : public testing::Test {
  protected:
   ~Followers() override { std::filesystem::remove(link_); }
@@ -65,7 +54,7 @@ class Followers : public testing::Test {
   // Waits until `follower` shows what `leader` has.
   static void ExpectSame(const StoredServer& leader, StoredServer& follower) {
     const v1::Table wanted = leader.State();
-    EXPECT_TRUE(Soon([&] {
+    EXPECT_TRUE(Await([&] {
       return follower.State().visible_generation() >=
              wanted.accepted_generation();
     })) << follower.process().Log();
@@ -148,7 +137,7 @@ TEST_F(Followers, SeeTablesComeAndGo) {
     update.set_table("blue");
     v1::UpdateRoutesResponse response;
     ASSERT_TRUE(leader->Update(update, &response).ok());
-    EXPECT_TRUE(Soon([&] {
+    EXPECT_TRUE(Await([&] {
       return generation(*follower) ==
              static_cast<int64_t>(response.generation());
     }));
@@ -157,7 +146,7 @@ TEST_F(Followers, SeeTablesComeAndGo) {
     name.set_table("blue");
     v1::DeleteTableResponse deleted;
     ASSERT_TRUE(leader->table().DeleteTable(&erase, name, &deleted).ok());
-    EXPECT_TRUE(Soon([&] { return generation(*follower) == -1; }));
+    EXPECT_TRUE(Await([&] { return generation(*follower) == -1; }));
   }
 }
 
@@ -243,7 +232,7 @@ TEST_F(Followers, TakeNewCertificatesWithoutARestart) {
 
     replace(absl::Hours(2));
     if (told) follower.process().Kill(SIGHUP);
-    EXPECT_TRUE(Soon([&] { return expiry() > before; }));
+    EXPECT_TRUE(Await([&] { return expiry() > before; }));
     leader->KillNow();
     leader = lead(port);
     ASSERT_TRUE(leader->Update(Announcement(0, 20, 5)).ok());
@@ -263,14 +252,14 @@ TEST_F(Followers, GoOnFromWhereTheyWereAfterARestart) {
   for (int round = 0; round < 3; ++round) {
     leader->KillNow();
     EXPECT_TRUE(
-        Soon([&] { return follower->Metric("planb_store_lag_seconds") > 2; }));
+        Await([&] { return follower->Metric("planb_store_lag_seconds") > 2; }));
     EXPECT_EQ(follower->Lookup("2001:db8:0::1"), 5U);
     leader = Lead(store);
     for (int i = 0; i < 20; ++i) UpdateAtRandom(random, *leader);
     ASSERT_TRUE(leader->Update(Announcement(0, 20, 5)).ok());
     ExpectSame(*leader, *follower);
     EXPECT_TRUE(
-        Soon([&] { return follower->Metric("planb_store_lag_seconds") < 2; }));
+        Await([&] { return follower->Metric("planb_store_lag_seconds") < 2; }));
   }
 }
 
@@ -303,7 +292,7 @@ TEST_F(Followers, KeepWhatTheyHaveUntilTheOtherIsAheadAgain) {
   leader = Lead("none");
   ASSERT_TRUE(leader->Update(Announcement(100, 1, 6)).ok());
   EXPECT_TRUE(
-      Soon([&] { return follower->Metric("planb_store_lag_seconds") > 4; }));
+      Await([&] { return follower->Metric("planb_store_lag_seconds") > 4; }));
   EXPECT_EQ(follower->State().visible_generation(), 10U);
   EXPECT_EQ(follower->Lookup("2001:db8:0::1"), 5U);
   for (uint32_t i = 0; i < 10; ++i) {
@@ -312,7 +301,7 @@ TEST_F(Followers, KeepWhatTheyHaveUntilTheOtherIsAheadAgain) {
   ExpectSame(*leader, *follower);
   EXPECT_EQ(follower->Lookup("2001:db8:0::1"), kNoRoute);
   EXPECT_TRUE(
-      Soon([&] { return follower->Metric("planb_store_lag_seconds") < 2; }));
+      Await([&] { return follower->Metric("planb_store_lag_seconds") < 2; }));
 }
 
 // Takes 10 s: a start waits that long for the other server.
@@ -379,7 +368,7 @@ TEST_F(Followers, SurviveContentsThatNoTableCanHave) {
       });
   const auto follower = Follow({kMetrics});
   more = true;
-  EXPECT_TRUE(Soon([&] {
+  EXPECT_TRUE(Await([&] {
     return follower->Metric("planb_store_tables_missing") == 3 &&
            follower->Metric("planb_store_unreadable{table=\"default\"}") == 1;
   })) << follower->process().Log();
@@ -401,7 +390,7 @@ TEST_F(Followers, TellOfTablesThatTheyLack) {
     v1::Table table;
     ASSERT_TRUE(leader->table().CreateTable(&call, request, &table).ok());
   }
-  EXPECT_TRUE(Soon([&] { return missing() == 1; }));
+  EXPECT_TRUE(Await([&] { return missing() == 1; }));
   const std::string log = follower->process().Log();
   EXPECT_TRUE(absl::StrContains(log, "a table cannot be followed")) << log;
   EXPECT_TRUE(absl::StrContains(log, "table=red")) << log;
@@ -410,8 +399,8 @@ TEST_F(Followers, TellOfTablesThatTheyLack) {
   request.set_table("blue");
   v1::DeleteTableResponse deleted;
   ASSERT_TRUE(leader->table().DeleteTable(&call, request, &deleted).ok());
-  EXPECT_TRUE(Soon([&] { return missing() == 0; }));
-  EXPECT_TRUE(Soon([&] {
+  EXPECT_TRUE(Await([&] { return missing() == 0; }));
+  EXPECT_TRUE(Await([&] {
     return absl::StrContains(follower->process().Log(),
                              "a table is followed after all");
   }));
@@ -466,7 +455,7 @@ TEST_F(Followers, SayWhyTheyLackATable) {
       });
   const auto follower = Follow({kMetrics, "--max_routes=5"});
   more = true;
-  EXPECT_TRUE(Soon(
+  EXPECT_TRUE(Await(
       [&] { return follower->Metric("planb_store_tables_missing") == 1; }));
   grpc::ClientContext call;
   v1::GetTableRequest request;
@@ -500,7 +489,7 @@ TEST_F(Followers, StartFromTheirCacheWithoutTheOtherServer) {
   EXPECT_EQ(follower->Update(Announcement(1, 1, 6)).error_code(),
             grpc::StatusCode::FAILED_PRECONDITION);
   EXPECT_TRUE(
-      Soon([&] { return follower->Metric("planb_store_lag_seconds") > 2; }));
+      Await([&] { return follower->Metric("planb_store_lag_seconds") > 2; }));
   // One server at a time uses the directory.
   StoredServer second("none", {cache, absl::StrCat("--follow=unix:", link_)});
   EXPECT_FALSE(second.Begins());
@@ -511,7 +500,7 @@ TEST_F(Followers, StartFromTheirCacheWithoutTheOtherServer) {
   ExpectSame(*leader, *follower);
   EXPECT_EQ(follower->Lookup("2001:db8:0::1"), 6U);
   EXPECT_TRUE(
-      Soon([&] { return follower->Metric("planb_store_lag_seconds") < 2; }));
+      Await([&] { return follower->Metric("planb_store_lag_seconds") < 2; }));
 }
 
 // PLANB_STORM_SECONDS makes it longer.

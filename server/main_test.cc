@@ -35,6 +35,7 @@
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "base/testing/await.h"
 #include "base/testing/server_process.h"
 #include "base/testing/test_certificates.h"
 #include "planb/v1/route_table.grpc.pb.h"
@@ -258,7 +259,6 @@ TEST(Main, RefusesWithOneClearLine) {
            {{socket, absl::StrCat("--routes=", broken), "--routes_partial",
              "--max_routes=0"},
             "limit is 0"},
-           {{socket, "--max_message_bytes=2GiB"}, "max_message_bytes"},
            // An address reserved for documentation: no machine has it.
            {{absl::StrCat(socket, ",203.0.113.1:50051"), "--insecure"},
             "cannot listen on 203.0.113.1:50051"},
@@ -273,20 +273,15 @@ TEST(Main, RefusesWithOneClearLine) {
             "--follow_cert needs --follow_ca"},
            {{socket, "--otlp_cert=/x", "--otlp_key=/y", "--check_config"},
             "--otlp_cert needs --otlp_ca"},
-           {{socket, "--drain_timeout=-1s"}, "negative"},
            {{socket, absl::StrCat("--authorization_policy=", broken)},
             "_broken.txt: no JSON"},
            {{socket, "--unix_socket_mode=0o660"}, "--unix_socket_mode"},
            {{socket, "--unix_socket_owner=planb"}, "--unix_socket_owner"},
            {{socket, "--peer_uids=0,planb"}, "--peer_uids: \"planb\""},
-           {{socket, "--lookup_cpus=0,x"}, "\"x\" is no number of a core"},
-           {{socket, "--lookup_cpus=-1"}, "\"-1\" is no number of a core"},
            {{socket, "--lookup_cpus=1023"}, "cannot run on core 1023"},
            {{socket, "--polling=kqueue"}, "--polling=\"kqueue\" is not one of"},
            {{socket, "--control_listen=nonsense"}, "\"nonsense\""},
            {{socket, "--control_listen=[::]:0"}, "in plaintext"},
-           {{socket, "--lookup_threads=1025"}, "at most 1024"},
-           {{socket, "--lookup_spin=-1us"}, "--lookup_spin must not be neg"},
            {{absl::StrCat("--listen=unix://", missing, "/s")},
             "No such file or directory"},
            {{absl::StrCat("--listen=unix://", broken)}, "no socket"},
@@ -579,11 +574,8 @@ TEST(Main, ReloadsOnSighupAndByACall) {
   const std::string file = TempPath("reload.yaml");
   const std::string socket = TempPath("reload.sock");
   const auto awaits = [](const ServerProcess& server, const char* line) {
-    const absl::Time deadline = absl::Now() + absl::Seconds(30);
-    while (!absl::StrContains(server.Log(), line) && absl::Now() < deadline) {
-      absl::SleepFor(absl::Milliseconds(5));
-    }
-    EXPECT_TRUE(absl::StrContains(server.Log(), line)) << server.Log();
+    EXPECT_TRUE(Await([&] { return absl::StrContains(server.Log(), line); }))
+        << server.Log();
   };
   TestAuthority authority;
   TestTlsFiles tls;

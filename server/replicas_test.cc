@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <fstream>
@@ -51,23 +52,33 @@ class Replicas : public testing::Test {
     return server;
   }
 
+  std::vector<std::unique_ptr<StoredServer>> StartAll(size_t count) {
+    std::vector<std::unique_ptr<StoredServer>> servers(count);
+    for (auto& server : servers) server = Start();
+    return servers;
+  }
+
+  void KillMembers() {
+    for (int i = 0; i < members_; ++i) cluster_->Kill(i);
+  }
+
+  void StartMembers() {
+    for (int i = 0; i < members_; ++i) cluster_->Start(i);
+    ASSERT_TRUE(cluster_->AwaitAnswer());
+  }
+
   // Waits until all servers show one generation and digest, and expects that.
   static void ExpectSame(
       const std::vector<std::unique_ptr<StoredServer>>& servers) {
-    const absl::Time deadline = absl::Now() + kPatience;
     std::vector<v1::Table> states;
-    bool same = false;
-    while (!same && absl::Now() < deadline) {
+    Await([&] {
       states.clear();
       for (const auto& server : servers) states.push_back(server->State());
-      same = true;
-      for (const v1::Table& state : states) {
-        same = same &&
-               state.visible_generation() == states[0].accepted_generation() &&
+      return std::all_of(states.begin(), states.end(), [&](const auto& state) {
+        return state.visible_generation() == states[0].accepted_generation() &&
                state.accepted_generation() == states[0].accepted_generation();
-      }
-      if (!same) absl::SleepFor(absl::Milliseconds(5));
-    }
+      });
+    });
     for (const v1::Table& state : states) {
       EXPECT_EQ(state.accepted_generation(), states[0].accepted_generation());
       EXPECT_EQ(state.visible_generation(), states[0].accepted_generation());
@@ -82,14 +93,24 @@ class Replicas : public testing::Test {
   std::unique_ptr<EtcdCluster> cluster_;
 };
 
+// Repeats the update until etcd takes it again.
+void UpdateOnceTaken(StoredServer& server,
+                     const v1::UpdateRoutesRequest& request,
+                     v1::UpdateRoutesResponse* response = nullptr) {
+  grpc::Status status;
+  EXPECT_TRUE(Await([&] {
+    status = server.Update(request, response);
+    return status.ok();
+  })) << status.error_message();
+}
+
 class ReplicasOnAQuorum : public Replicas {
  protected:
   ReplicasOnAQuorum() : Replicas(3) {}
 };
 
 TEST_F(Replicas, WriteToOneAndReadFromAnother) {
-  std::vector<std::unique_ptr<StoredServer>> servers;
-  for (int i = 0; i < 3; ++i) servers.push_back(Start());
+  std::vector<std::unique_ptr<StoredServer>> servers = StartAll(3);
   for (uint32_t i = 0; i < 30; ++i) {
     v1::UpdateRoutesResponse response;
     ASSERT_TRUE(
@@ -122,12 +143,10 @@ TEST_F(Replicas, InitialRoutesReplaceNothingThatWasWrittenMeanwhile) {
     StoredServer slow(url, {"--routes=" + routes});
     // It opens once the server reads, which has found the table empty.
     int file = -1;
-    const absl::Time deadline = absl::Now() + kPatience;
-    while (file < 0 && absl::Now() < deadline) {
+    ASSERT_TRUE(Await([&] {
       file = open(routes.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
-      if (file < 0) absl::SleepFor(absl::Milliseconds(5));
-    }
-    ASSERT_GE(file, 0) << slow.process().Log();
+      return file >= 0;
+    })) << slow.process().Log();
     StoredServer writer(url);
     ASSERT_TRUE(writer.Begins()) << writer.process().Log();
     v1::UpdateRoutesRequest update = Announcement(0, 3, 7);
@@ -169,10 +188,7 @@ TEST_F(Replicas, AnAckWaitsForAsManyServersAsItNames) {
   for (const char* name : {"a", "b", "c"}) {
     servers.push_back(Start({absl::StrCat("--replica_name=", name)}));
   }
-  const absl::Time deadline = absl::Now() + kPatience;
-  while (Known(*servers[0]).size() < 3 && absl::Now() < deadline) {
-    absl::SleepFor(absl::Milliseconds(20));
-  }
+  Await([&] { return Known(*servers[0]).size() == 3; });
   v1::UpdateRoutesResponse response;
   for (uint32_t i = 0; i < 20; ++i) {
     v1::UpdateRoutesRequest request = Announcement(i, 1, i + 1);
@@ -188,10 +204,7 @@ TEST_F(Replicas, AnAckWaitsForAsManyServersAsItNames) {
   const std::map<std::string, uint64_t> all_there = {
       {"a", generation}, {"b", generation}, {"c", generation}};
   // The server that was written to counts before it reports.
-  while (Known(*servers[0]) != all_there && absl::Now() < deadline) {
-    absl::SleepFor(absl::Milliseconds(20));
-  }
-  EXPECT_EQ(Known(*servers[0]), all_there);
+  EXPECT_TRUE(Await([&] { return Known(*servers[0]) == all_there; }));
 
   // One that is paused is waited for, by calls that want it.
   servers[2]->process().Kill(SIGSTOP);
@@ -414,8 +427,7 @@ void ExpectAcked(const std::vector<std::unique_ptr<Writer>>& writers,
 
 // Takes 6 s: etcd elects another leader within some seconds.
 TEST_F(ReplicasOnAQuorum, LoseNothingWhenTheLeaderOfEtcdIsKilled) {
-  std::vector<std::unique_ptr<StoredServer>> servers;
-  for (int i = 0; i < 2; ++i) servers.push_back(Start());
+  std::vector<std::unique_ptr<StoredServer>> servers = StartAll(2);
   ASSERT_TRUE(servers[0]->Update(Announcement(0, 10, 7)).ok());
   std::atomic<bool> stop = false;
   std::vector<std::unique_ptr<Writer>> writers;
@@ -466,8 +478,7 @@ TEST_F(ReplicasOnAQuorum, LoseNothingWhenTheLeaderOfEtcdIsKilled) {
 }
 
 TEST_F(Replicas, CatchUpAfterAPauseDuringWhichEtcdCompacts) {
-  std::vector<std::unique_ptr<StoredServer>> servers;
-  for (int i = 0; i < 2; ++i) servers.push_back(Start());
+  std::vector<std::unique_ptr<StoredServer>> servers = StartAll(2);
   ASSERT_TRUE(servers[0]->Update(Announcement(0, 1, 1)).ok());
   ExpectSame(servers);
   servers[1]->process().Kill(SIGSTOP);
@@ -488,17 +499,13 @@ TEST_F(Replicas, AnswerLookupsAndRefuseUpdatesWithoutEtcd) {
   auto server = Start({kMetrics, "--max_staleness=4s"});
   ASSERT_TRUE(server->Update(Announcement(0, 1, 5)).ok());
   EXPECT_LT(server->Metric("planb_store_lag_seconds"), 3);
-  for (int i = 0; i < members_; ++i) cluster_->Kill(i);
+  KillMembers();
   // The first update may be on its way to etcd.
   grpc::Status refused = server->Update(Announcement(1, 1, 5));
   EXPECT_TRUE(refused.error_code() == grpc::StatusCode::UNAVAILABLE ||
               refused.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED)
       << refused.error_message();
-  const absl::Time deadline = absl::Now() + kPatience;
-  while (server->Metric("planb_store_lag_seconds") < 7 &&
-         absl::Now() < deadline) {
-    absl::SleepFor(absl::Milliseconds(100));
-  }
+  Await([&] { return server->Metric("planb_store_lag_seconds") >= 7; });
   const absl::Time before = absl::Now();
   refused = server->Update(Announcement(2, 1, 5));
   EXPECT_EQ(refused.error_code(), grpc::StatusCode::UNAVAILABLE);
@@ -506,13 +513,8 @@ TEST_F(Replicas, AnswerLookupsAndRefuseUpdatesWithoutEtcd) {
       << refused.error_message();
   EXPECT_LT(absl::Now() - before, absl::Seconds(5));
   EXPECT_EQ(server->Lookup("2001:db8:0::1"), 5U);
-  for (int i = 0; i < members_; ++i) cluster_->Start(i);
-  ASSERT_TRUE(cluster_->AwaitAnswer());
-  grpc::Status back;
-  do {
-    back = server->Update(Announcement(3, 1, 6));
-  } while (!back.ok() && absl::Now() < deadline);
-  EXPECT_TRUE(back.ok()) << back.error_message();
+  StartMembers();
+  UpdateOnceTaken(*server, Announcement(3, 1, 6));
   EXPECT_EQ(server->Lookup("2001:db8:3::1"), 6U);
 }
 
@@ -563,7 +565,7 @@ TEST_F(Replicas, StartFromTheirCacheWithoutEtcd) {
   CreateTable(*other, "new");
   ASSERT_TRUE(other->Update(Announcement(0, 1, 6)).ok());
   ASSERT_TRUE(other->Update(Announcement(200, 1, 7)).ok());
-  for (int i = 0; i < members_; ++i) cluster_->Kill(i);
+  KillMembers();
 
   auto server = Start({cache, kMetrics, "--max_staleness=1s"});
   EXPECT_EQ(server->Lookup("2001:db8:0::1"), 5U);
@@ -581,14 +583,8 @@ TEST_F(Replicas, StartFromTheirCacheWithoutEtcd) {
   EXPECT_EQ(TableNames(*server),
             (std::vector<std::string>{"again", "default", "old"}));
 
-  for (int i = 0; i < members_; ++i) cluster_->Start(i);
-  ASSERT_TRUE(cluster_->AwaitAnswer());
-  const absl::Time deadline = absl::Now() + kPatience;
-  grpc::Status back;
-  do {
-    back = server->Update(Announcement(300, 1, 8), &response);
-  } while (!back.ok() && absl::Now() < deadline);
-  ASSERT_TRUE(back.ok()) << back.error_message();
+  StartMembers();
+  UpdateOnceTaken(*server, Announcement(300, 1, 8), &response);
   EXPECT_EQ(server->Lookup("2001:db8:0::1", response.generation()), 6U);
   EXPECT_EQ(server->Lookup("2001:db8:c8::1"), 7U);
   EXPECT_EQ(other->Lookup("2001:db8:12c::1", response.generation()), 8U);
@@ -599,12 +595,9 @@ TEST_F(Replicas, StartFromTheirCacheWithoutEtcd) {
 
   // Written while the server runs, so that it survives kill -9.
   const double now = absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch());
-  while (server->Metric("planb_cache_timestamp_seconds") < now &&
-         absl::Now() < deadline) {
-    absl::SleepFor(absl::Milliseconds(100));
-  }
+  Await([&] { return server->Metric("planb_cache_timestamp_seconds") >= now; });
   server->KillNow();
-  for (int i = 0; i < members_; ++i) cluster_->Kill(i);
+  KillMembers();
   server = Start({cache});
   EXPECT_EQ(server->Lookup("2001:db8:12c::1", response.generation()), 8U);
 }
@@ -622,13 +615,8 @@ TEST_F(Replicas, ShareATableThroughProxiesOfEtcd) {
   servers.push_back(Start());  // without a proxy
   v1::UpdateRoutesResponse response;
   const auto write = [&](uint32_t number) {
-    const absl::Time deadline = absl::Now() + kPatience;
-    const auto& to = servers[number % servers.size()];
-    grpc::Status status;
-    do {
-      status = to->Update(Announcement(number, 3, number + 1), &response);
-    } while (!status.ok() && absl::Now() < deadline);
-    ASSERT_TRUE(status.ok()) << status.error_message();
+    UpdateOnceTaken(*servers[number % servers.size()],
+                    Announcement(number, 3, number + 1), &response);
     const auto& other = servers[(number + 1) % servers.size()];
     EXPECT_EQ(other->Lookup(absl::StrCat("2001:db8:", absl::Hex(number), "::1"),
                             response.generation()),
@@ -672,19 +660,13 @@ void CutAndHeal(StoredServer& near, StoredServer& cut, absl::Duration away,
   EXPECT_LT(cut.State().visible_generation(), response.generation());
   heal();
   const absl::Time healed = absl::Now();
-  while (cut.State().visible_generation() < response.generation() &&
-         absl::Now() < healed + kPatience) {
-    absl::SleepFor(absl::Milliseconds(5));
-  }
+  Await([&] {
+    return cut.State().visible_generation() >= response.generation();
+  });
   const absl::Duration caught_up = absl::Now() - healed;
   EXPECT_EQ(cut.List(), near.List());
   // It takes updates again.
-  const absl::Time deadline = absl::Now() + kPatience;
-  grpc::Status status;
-  do {
-    status = cut.Update(Announcement(600, 1, 6), &response);
-  } while (!status.ok() && absl::Now() < deadline);
-  EXPECT_TRUE(status.ok()) << status.error_message();
+  UpdateOnceTaken(cut, Announcement(600, 1, 6), &response);
   EXPECT_EQ(near.Lookup(absl::StrCat("2001:db8:", absl::Hex(600), "::1"),
                         response.generation()),
             6U);
@@ -895,10 +877,7 @@ TEST(SecureReplicas, TakeNewCertificatesWithoutARestart) {
   server.process().Kill(SIGHUP);
   cluster.Start(0);
   EXPECT_TRUE(cluster.AwaitAnswer());
-  const absl::Time deadline = absl::Now() + kPatience;
-  while (!server.Update(Announcement(0, 1, 6)).ok() && absl::Now() < deadline) {
-    absl::SleepFor(absl::Milliseconds(100));
-  }
+  UpdateOnceTaken(server, Announcement(0, 1, 6));
   EXPECT_EQ(server.Lookup("2001:db8::1"), 6U) << server.process().Log();
 }
 
@@ -907,10 +886,7 @@ absl::Duration CatchUpTime(const StoredServer& server,
                            const StoredServer& other) {
   const absl::Time begin = absl::Now();
   const uint64_t there = other.State().visible_generation();
-  while (server.State().visible_generation() < there &&
-         absl::Now() < begin + kPatience) {
-    absl::SleepFor(absl::Milliseconds(2));
-  }
+  Await([&] { return server.State().visible_generation() >= there; });
   return absl::Now() - begin;
 }
 

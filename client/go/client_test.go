@@ -71,11 +71,17 @@ func (s *server) kill() {
 	_ = s.command.Wait()
 }
 
-func connect(t testing.TB, s *server, options ...Option) *Client {
-	client, err := Dial(s.target(), options...)
+// check ends the test if there is an error.
+func check(t testing.TB, err error) {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+func connect(t testing.TB, s *server, options ...Option) *Client {
+	client, err := Dial(s.target(), options...)
+	check(t, err)
 	t.Cleanup(func() { _ = client.Close() })
 	deadline := time.Now().Add(30 * time.Second)
 	for {
@@ -292,9 +298,7 @@ func TestAPrefixThatIsNotValidIsRefusedAndChangesNothing(t *testing.T) {
 	client := connect(t, start(t))
 	defaults := map[netip.Prefix]uint32{netip.MustParsePrefix("0.0.0.0/0"): 1, netip.MustParsePrefix("::/0"): 2}
 	generation, err := client.Announce(t.Context(), defaults)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	valid := netip.MustParsePrefix("192.0.2.0/24")
 	for prefix, names := range invalidPrefixes() {
 		_, announced := client.Announce(t.Context(), map[netip.Prefix]uint32{prefix: 9})
@@ -335,9 +339,7 @@ func TestAMappedPrefixIsThePrefixOfIPv6ThatItIs(t *testing.T) {
 
 func TestWhatIsNoAddressIsRefusedByItsIndex(t *testing.T) {
 	client, err := Dial("unix:///nowhere") // Nothing is sent.
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer client.Close()
 	right := netip.MustParseAddr("192.0.2.1")
 	for wrong, names := range map[netip.Addr]string{
@@ -374,9 +376,7 @@ func TestNumbersOutOfRangeAreRefused(t *testing.T) {
 	if err := stream.Send(&Batch{V4: make([]byte, 4), Table: "\xff"}); ReasonOf(err) != "TABLE_NAME_INVALID" {
 		t.Error(err)
 	}
-	if err := stream.Send(&Batch{V4: make([]byte, 4)}); err != nil {
-		t.Fatal(err)
-	}
+	check(t, stream.Send(&Batch{V4: make([]byte, 4)}))
 	if result, err := stream.Receive(); err != nil || result.Err != nil {
 		t.Error(result, err)
 	}
@@ -385,9 +385,7 @@ func TestNumbersOutOfRangeAreRefused(t *testing.T) {
 func TestAStreamKeepsOrderAndGoesOnAfterARefusedBatch(t *testing.T) {
 	client := connect(t, start(t))
 	generation, err := client.Announce(t.Context(), routes())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	stream := client.NewStream(t.Context())
 	defer stream.Close()
 	go func() {
@@ -404,9 +402,7 @@ func TestAStreamKeepsOrderAndGoesOnAfterARefusedBatch(t *testing.T) {
 	}()
 	for i := range 100 {
 		result, err := stream.Receive()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if i%10 == 3 {
 			if ReasonOf(result.Err) != "ADDRESSES_LENGTH" {
 				t.Error(i, result.Err)
@@ -513,12 +509,8 @@ func TestTimeWithoutABatchIsNoLossOfPatience(t *testing.T) {
 			s.run()
 			connect(t, s) // The server is there again.
 		}
-		if err := stream.Send(&Batch{V4: []byte{10, 1, 7, 1}}); err != nil {
-			t.Fatal(err)
-		}
-		if err := <-received; err != nil {
-			t.Fatal(err)
-		}
+		check(t, stream.Send(&Batch{V4: []byte{10, 1, 7, 1}}))
+		check(t, <-received)
 	}
 	stream.Close()
 	<-received
@@ -528,18 +520,12 @@ func TestABatchThatWaitsSurvivesTheDrainOfTheServer(t *testing.T) {
 	s := start(t)
 	client := connect(t, s, WithPatience(30*time.Second))
 	generation, err := client.Announce(t.Context(), routes())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	stream := client.NewStream(t.Context())
 	defer stream.Close()
-	if err := stream.Send(&Batch{V4: []byte{10, 1, 7, 1}, MinGeneration: generation + 1, MaxWait: time.Minute}); err != nil {
-		t.Fatal(err)
-	}
+	check(t, stream.Send(&Batch{V4: []byte{10, 1, 7, 1}, MinGeneration: generation + 1, MaxWait: time.Minute}))
 	time.Sleep(100 * time.Millisecond) // It is in the server, most likely.
-	if err := s.command.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	check(t, s.command.Process.Signal(syscall.SIGTERM))
 	announced := make(chan error)
 	go func() {
 		_ = s.command.Wait()
@@ -605,17 +591,13 @@ func TestAServerThatFallsSilentIsLost(t *testing.T) {
 	}
 	s := start(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer listener.Close()
 	line := &cable{Listener: listener, cut: new(atomic.Bool)}
 	go line.pass(t, filepath.Join(s.folder, "socket"))
 	connect(t, s)
 	client, err := Dial(listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer client.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
@@ -676,9 +658,7 @@ func (f *fake) BatchLookup(stream grpc.BidiStreamingServer[planbv1.BatchLookupRe
 
 func serve(t *testing.T, f *fake, options ...Option) *Client {
 	listener, err := net.Listen("unix", filepath.Join(t.TempDir(), "socket"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	server := grpc.NewServer()
 	planbv1.RegisterRouteLookupServer(server, f)
 	if f.tables != nil {
@@ -687,9 +667,7 @@ func serve(t *testing.T, f *fake, options ...Option) *Client {
 	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(server.Stop)
 	client, err := Dial("unix://"+listener.Addr().String(), options...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(func() { _ = client.Close() })
 	return client
 }
@@ -701,9 +679,7 @@ func ends(err error) func(*planbv1.BatchLookupRequest) (*planbv1.BatchLookupResp
 func tooManyStreams(t *testing.T, delay time.Duration) error {
 	s, err := status.New(codes.ResourceExhausted, "too many streams").WithDetails(
 		&errdetails.RetryInfo{RetryDelay: durationpb.New(delay)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return s.Err()
 }
 
@@ -727,9 +703,7 @@ func TestUnansweredBatchesAreSentAgainHoweverTheServerGoesAway(t *testing.T) {
 			stream := serve(t, f, WithPatience(time.Minute)).NewStream(t.Context())
 			defer stream.Close()
 			for range 2 {
-				if err := stream.Send(&Batch{V4: []byte{10, 1, 7, 1}}); err != nil {
-					t.Fatal(err)
-				}
+				check(t, stream.Send(&Batch{V4: []byte{10, 1, 7, 1}}))
 			}
 			for range 2 {
 				result, err := stream.Receive()
@@ -774,9 +748,7 @@ func TestAnyNumberOfLookupsAtOnceAreAnswered(t *testing.T) {
 		}()
 	}
 	for range lookups {
-		if err := <-ended; err != nil {
-			t.Fatal(err)
-		}
+		check(t, <-ended)
 	}
 	if _, err := client.Table(ctx); err != nil {
 		t.Error(err)
@@ -830,9 +802,7 @@ func TestTheStreamsOfAClientLeaveRoomForItsOtherCalls(t *testing.T) {
 	streams := make([]*Stream, maxStreams)
 	for i := range streams {
 		streams[i] = client.NewStream(t.Context())
-		if err := use(streams[i]); err != nil {
-			t.Fatal(err)
-		}
+		check(t, use(streams[i]))
 	}
 	err := use(client.NewStream(t.Context()))
 	var failure *Error
@@ -876,9 +846,7 @@ func TestClosingTheClientEndsWhatIsInFlight(t *testing.T) {
 		return nil, nil
 	}}, WithPatience(time.Hour))
 	stream := client.NewStream(t.Context())
-	if err := stream.Send(&Batch{V4: []byte{10, 1, 7, 1}}); err != nil {
-		t.Fatal(err)
-	}
+	check(t, stream.Send(&Batch{V4: []byte{10, 1, 7, 1}}))
 	<-began
 	_ = client.Close()
 	if result, err := stream.Receive(); !errors.Is(err, context.Canceled) {
@@ -947,9 +915,7 @@ func TestACallEndsWithItsContext(t *testing.T) {
 	short, stop := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer stop()
 	stream = client.NewStream(short)
-	if err := stream.Send(&Batch{V4: []byte{1, 2, 3, 4}, MinGeneration: 1 << 40, MaxWait: time.Minute}); err != nil {
-		t.Fatal(err)
-	}
+	check(t, stream.Send(&Batch{V4: []byte{1, 2, 3, 4}, MinGeneration: 1 << 40, MaxWait: time.Minute}))
 	if result, err := stream.Receive(); !errors.Is(err, context.DeadlineExceeded) {
 		t.Error(result, err)
 	}
@@ -963,15 +929,11 @@ func TestACallEndsWithItsContext(t *testing.T) {
 
 func TestLookupEndsWithItsContextWhileItConnects(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer silent.Close()
 	client, err := Dial(silent.Addr().String(), WithDialOptions(
 		grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: time.Hour})))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer client.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
@@ -1006,9 +968,7 @@ func TestEveryMaxWaitReachesTheServerWithinItsRange(t *testing.T) {
 		time.Millisecond * math.MaxUint32: math.MaxUint32, time.Millisecond * (math.MaxUint32 + 1): math.MaxUint32,
 	} {
 		message, err := batchCodec{}.Marshal(&request{1, Batch{V4: make([]byte, 4), MaxWait: wait}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		var read planbv1.BatchLookupRequest
 		if err := proto.Unmarshal(message.Materialize(), &read); err != nil || read.MaxWaitMs != want {
 			t.Errorf("%v is sent as %d ms, %v", wait, read.MaxWaitMs, err)
@@ -1019,9 +979,7 @@ func TestEveryMaxWaitReachesTheServerWithinItsRange(t *testing.T) {
 func TestAReplyWithAPartOfANextHopIsRefused(t *testing.T) {
 	for size := range 9 {
 		message, err := proto.Marshal(&planbv1.BatchLookupResponse{NextHops: make([]byte, size)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		var answer reply
 		err = batchCodec{}.Unmarshal(mem.BufferSlice{mem.SliceBuffer(message)}, &answer)
 		if (err == nil) != (size%4 == 0) || err == nil && len(answer.result.NextHops) != size/4 {
@@ -1042,9 +1000,7 @@ func TestAReplyWithAnotherNumberOfAnswersEndsTheStream(t *testing.T) {
 			return &planbv1.BatchLookupResponse{
 				NextHops: make([]byte, each.hops), PrefixLengths: make([]byte, each.lengths)}, nil
 		}}).NewStream(t.Context())
-		if err := stream.Send(&Batch{V6: make([]byte, 16), V4: make([]byte, 4), WantPrefixLengths: each.want}); err != nil {
-			t.Fatal(err)
-		}
+		check(t, stream.Send(&Batch{V6: make([]byte, 16), V4: make([]byte, 4), WantPrefixLengths: each.want}))
 		if result, err := stream.Receive(); (err == nil) != each.ok {
 			t.Errorf("%+v for two addresses: %v, %v", each, result, err)
 		}

@@ -25,9 +25,7 @@ import (
 func change(t *testing.T, client *Client, request *planbv1.UpdateNextHopsRequest) uint64 {
 	t.Helper()
 	response, err := client.Tables().UpdateNextHops(t.Context(), request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return response.Generation
 }
 
@@ -39,9 +37,7 @@ func label(t *testing.T, client *Client, id uint32, text string) uint64 {
 func followNextHops(t *testing.T, client *Client) *NextHopDirectory {
 	t.Helper()
 	directory, err := client.FollowNextHops(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(directory.Close)
 	return directory
 }
@@ -50,9 +46,7 @@ func await(t *testing.T, directory *NextHopDirectory, generation uint64) {
 	t.Helper()
 	soon, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if err := directory.Wait(soon, generation); err != nil {
-		t.Fatal(err)
-	}
+	check(t, directory.Wait(soon, generation))
 }
 
 func until(t *testing.T, met func() bool) {
@@ -105,9 +99,7 @@ func TestADirectoryReachesGenerationsThatChangeRoutesAlone(t *testing.T) {
 	label(t, client, 1, "one")
 	directory := followNextHops(t, client)
 	generation, err := client.Announce(t.Context(), map[netip.Prefix]uint32{netip.MustParsePrefix("2001:db8::/32"): 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	await(t, directory, generation)
 	short, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
@@ -238,9 +230,7 @@ func TestADirectorySaysWhyThereIsNone(t *testing.T) {
 	s := start(t)
 	connect(t, s)
 	red, err := Dial(s.target(), WithTable("red"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer red.Close()
 	if _, err := red.FollowNextHops(t.Context()); ReasonOf(err) != "TABLE_NOT_FOUND" {
 		t.Error(err)

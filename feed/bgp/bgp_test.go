@@ -112,9 +112,7 @@ func TestAPeerThatIsDeletedIsForgotten(t *testing.T) {
 	await(t, sink, "127.0.0.14", "complete")
 	await(t, sink, "127.0.0.15", "complete")
 	connection, err := grpc.NewClient(control, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	sourcetest.Check(t, err)
 	defer connection.Close()
 	// As `gobgp neighbor 127.0.0.14 del` does.
 	if _, err := api.NewGoBgpServiceClient(connection).DeletePeer(t.Context(), &api.DeletePeerRequest{Address: "127.0.0.14"}); err != nil {
@@ -222,9 +220,7 @@ func event(from, prefix, gateway string, id uint32, communities ...uint32) *apiu
 func newTestWatch(t *testing.T, multipath bool) (*watch, *sourcetest.Sink) {
 	file := bgptest.Write(t, "gobgp.toml", bgptest.Global(65001, "127.0.0.1", -1))
 	s, err := New(sourcetest.Options(t, "quiet: 100ms\nfile: "+file))
-	if err != nil {
-		t.Fatal(err)
-	}
+	sourcetest.Check(t, err)
 	sink := sourcetest.NewSink()
 	set := &oc.BgpConfigSet{}
 	set.Global.UseMultiplePaths.Config.Enabled = multipath
@@ -450,13 +446,9 @@ func TestNothingIsToldBeforeAllPeersAreExpected(t *testing.T) {
 	} {
 		options := sourcetest.Options(t, "file: "+bgptest.Write(t, "gobgp.toml", bgptest.Global(65001, "127.0.0.1", -1)+c.more)+"\n"+c.section)
 		made, err := New(options)
-		if err != nil {
-			t.Fatal(err)
-		}
+		sourcetest.Check(t, err)
 		set, err := made.(*speaker).read()
-		if err != nil {
-			t.Fatal(err)
-		}
+		sourcetest.Check(t, err)
 		table := serverWith(t, 1)
 		w := newWatch(made.(*speaker), table.Sink(0), set)
 		if got := table.Stats(); got.Settled || got.AllTold || table.Take(1000).Withdrawn != 0 {
@@ -499,13 +491,9 @@ func TestOnlyFamiliesThatPeersHaveGetTables(t *testing.T) {
 		"gobgp may add any":   {more, "grpc: 127.0.0.1:0", len(oc.AfiSafiTypeToIntMap)},
 	} {
 		s, err := New(sourcetest.Options(t, "file: "+bgptest.Write(t, "gobgp.toml", bgptest.Global(65001, "127.0.0.1", -1)+c.more)+"\n"+c.section))
-		if err != nil {
-			t.Fatal(err)
-		}
+		sourcetest.Check(t, err)
 		set, err := s.(*speaker).read()
-		if err != nil {
-			t.Fatal(err)
-		}
+		sourcetest.Check(t, err)
 		if got := len(set.Global.AfiSafis); got != c.families {
 			t.Errorf("%s: %d families, not %d", name, got, c.families)
 		}

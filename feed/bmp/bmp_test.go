@@ -206,9 +206,7 @@ func TestANextHopHasTheAttributesThatTheOptionNames(t *testing.T) {
 		sink := sourcetest.NewSink()
 		r := dial(t, start(t, sink, adjacent+"\n"+more), "127.0.0.2")
 		reach, err := bgp.NewPathAttributeMpReachNLRI(bgp.RF_IPv6_UC, nlri(p1, 0), netip.MustParseAddr("2001:db8:ffff::1"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		sourcetest.Check(t, err)
 		path := bgp.NewPathAttributeAsPath([]bgp.AsPathParamInterface{bgp.NewAsPathParam(bgp.BGP_ASPATH_ATTR_TYPE_SEQ, []uint16{65002, 23456})})
 		later := bgp.NewPathAttributeAs4Path([]*bgp.As4PathParam{bgp.NewAs4PathParam(bgp.BGP_ASPATH_ATTR_TYPE_SEQ, []uint32{4200000000})})
 		r.send(hello(), up(old, 0, 0), encode(bmp.NewBMPRouteMonitoring(old, bgp.NewBGPUpdateMessage(nil, []bgp.PathAttributeInterface{
@@ -223,9 +221,7 @@ func TestANextHopHasTheAttributesThatTheOptionNames(t *testing.T) {
 func TestPrefixesBesideMPReachHaveTheirOwnNextHop(t *testing.T) {
 	options, sink := sourcetest.Options(t, "routers: ['::1']\n"+adjacent+"\nattributes: full"), sourcetest.NewSink()
 	made, err := New(options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	sourcetest.Check(t, err)
 	s := made.(*station)
 	f := &follower{s: s, t: newTable(s, sink), router: netip.IPv6Loopback(), peers: map[peerKey]*peer{}}
 	a := post("2001:db8::a", 65010)
@@ -243,18 +239,14 @@ func TestPrefixesBesideMPReachHaveTheirOwnNextHop(t *testing.T) {
 		encode(bmp.NewBMPRouteMonitoring(a, bgp.NewBGPUpdateMessage(nil,
 			append(attributes, bgp.NewPathAttributeCommunities(tooMany), unreach), nil))),
 	} {
-		if err := f.take(data); err != nil {
-			t.Fatal(err)
-		}
+		sourcetest.Check(t, f.take(data))
 	}
 	f.t.tell()
 	if v4, v6 := sink.Text("10.0.0.0/8"), sink.Text(p1); v4 != "192.0.2.9" || v6 != "2001:db8:ffff::1" {
 		t.Errorf("%q, %q", v4, v6)
 	}
 	families, err := options.Metrics.(*prometheus.Registry).Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	sourcetest.Check(t, err)
 	for _, family := range families {
 		counted := family.Metric[0].GetCounter().GetValue()
 		if name := family.GetName(); counted != 0 && !strings.HasSuffix(name, "_messages_total") {
@@ -487,9 +479,7 @@ func TestAConfigurationThatCannotBeUsedIsRefused(t *testing.T) {
 
 func TestARouterIsNamedWithItsZoneOrForAll(t *testing.T) {
 	made, err := New(sourcetest.Options(t, "{routers: ['fe80::1%eth0', 'fe80::2', '::ffff:192.0.2.1'], rib: pre-policy, peers: ['fe80::9%eth0']}"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	sourcetest.Check(t, err)
 	s := made.(*station)
 	for address, want := range map[string]string{"fe80::1%eth0": "fe80::1%eth0", "fe80::1%eth1": "", "fe80::1": "",
 		"fe80::2%eth1": "fe80::2", "192.0.2.1": "192.0.2.1", "192.0.2.2": ""} {
@@ -515,9 +505,7 @@ func FuzzMessages(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		for _, section := range []string{"routers: ['::1']", "routers: ['::1']\nmultipath: true", "routers: ['::1']\n" + adjacent} {
 			made, err := New(sourcetest.Options(t, section))
-			if err != nil {
-				t.Fatal(err)
-			}
+			sourcetest.Check(t, err)
 			s := made.(*station)
 			table := newTable(s, sourcetest.NewSink())
 			follower := &follower{s: s, t: table, router: netip.IPv6Loopback(), peers: map[peerKey]*peer{}}

@@ -42,9 +42,7 @@ func within(t *testing.T, sink *sourcetest.Sink, prefix, want string) {
 func batch(t *testing.T, commands []string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "batch")
-	if err := os.WriteFile(file, []byte(strings.Join(commands, "\n")), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	sourcetest.Check(t, os.WriteFile(file, []byte(strings.Join(commands, "\n")), 0o644))
 	sourcetest.Command(t, "ip", "-batch", file)
 }
 
@@ -100,9 +98,7 @@ func TestARoutingTableIsFollowed(t *testing.T) {
 
 // namedNamespaces lets `ip netns` add some, which end with the test's.
 func namedNamespaces(t *testing.T) {
-	if err := os.MkdirAll("/run/netns", 0o755); err != nil {
-		t.Fatal(err)
-	}
+	sourcetest.Check(t, os.MkdirAll("/run/netns", 0o755))
 	sourcetest.Command(t, "mount", "-t", "tmpfs", "none", "/run/netns")
 }
 
@@ -146,9 +142,7 @@ func TestATableOfANamedNamespace(t *testing.T) {
 
 	// It is made anew.
 	s, err := New(sourcetest.Options(t, "namespace: other"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	sourcetest.Check(t, err)
 	sink = sourcetest.NewSink()
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(t.Context(), sink) }()
@@ -179,9 +173,7 @@ func wideRoute(t *testing.T, paths int) nl.Message {
 	encoder.Bytes(unix.RTA_DST, []byte{198, 51, 100, 0})
 	encoder.Bytes(unix.RTA_MULTIPATH, hops)
 	attributes, err := encoder.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	sourcetest.Check(t, err)
 	return nl.Message{
 		Header: nl.Header{Type: unix.RTM_NEWROUTE, Flags: nl.Request | nl.Acknowledge | nl.Create | nl.Replace},
 		Data: append([]byte{unix.AF_INET, 24, 0, 0, unix.RT_TABLE_MAIN, unix.RTPROT_BGP, unix.RT_SCOPE_UNIVERSE,
@@ -194,9 +186,7 @@ func TestARouteOfTooManyPathsDoesNotKeepTheOthersAway(t *testing.T) {
 	}
 	sourcetest.Ip(t, "addr add 10.1.255.255/8 dev v0", "route add 203.0.113.0/24 via 10.1.0.1")
 	requests, err := netlink.Dial("", false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	sourcetest.Check(t, err)
 	defer requests.Close()
 	set := func(paths int) {
 		if _, err := requests.Execute(wideRoute(t, paths)); err != nil {
@@ -205,9 +195,7 @@ func TestARouteOfTooManyPathsDoesNotKeepTheOthersAway(t *testing.T) {
 	}
 	set(netlink.MaxHops + 1)
 	s, err := New(sourcetest.Options(t, ""))
-	if err != nil {
-		t.Fatal(err)
-	}
+	sourcetest.Check(t, err)
 	sink := sourcetest.NewSink()
 	sourcetest.Run(t, func(source.Options) (source.Source, error) { return s, nil }, "", sink)
 	sourcetest.Eventually(t, "the dump", func() bool { return sink.State("") == "complete" })
@@ -242,9 +230,7 @@ func TestAnOverrunReadsTheTableAnew(t *testing.T) {
 	sourcetest.Ip(t, "addr add 192.0.2.1/24 dev v0", "route add 10.255.0.0/16 via 192.0.2.2")
 	sink := &slow{Sink: sourcetest.NewSink()}
 	s, err := New(sourcetest.Options(t, "receive_buffer: 65536"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	sourcetest.Check(t, err)
 	sourcetest.Run(t, func(source.Options) (source.Source, error) { return s, nil }, "", sink)
 	sourcetest.Eventually(t, "the dump", func() bool { return sink.State("") == "complete" })
 
@@ -303,9 +289,7 @@ func TestADumpThatIsNotWholeSweepsNothing(t *testing.T) {
 	}
 	defer events.Close()
 	s, err := New(sourcetest.Options(t, ""))
-	if err != nil {
-		t.Fatal(err)
-	}
+	sourcetest.Check(t, err)
 	sink := sourcetest.NewSink()
 	f := &follower{k: s.(*kernel), sink: sink, events: events, requests: requests, reason: atStart}
 	usual := backlog

@@ -34,6 +34,14 @@ import (
 
 const patience = 30 * time.Second
 
+// check ends the test if there is an error.
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // start runs a server at target until the end of the test.
 func start(t *testing.T, target string, flags ...string) *exec.Cmd {
 	binary := os.Getenv("PLANB_SERVER_BINARY")
@@ -42,9 +50,7 @@ func start(t *testing.T, target string, flags ...string) *exec.Cmd {
 	}
 	server := exec.Command(binary, append(flags, "--listen="+target, "--metrics_address=", "--store=none")...)
 	server.Stderr = os.Stderr
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, server.Start())
 	t.Cleanup(func() { _ = server.Process.Kill(); _ = server.Wait() })
 	return server
 }
@@ -54,14 +60,10 @@ func TestFollowsAServer(t *testing.T) {
 	target := "unix://" + filepath.Join(t.TempDir(), "socket")
 	server := start(t, target)
 	client, err := planb.Dial(target, planb.WithPatience(patience))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer client.Close()
 	table, err := local.Open(target, "default", patience, time.Second*7)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer table.Close()
 
 	six := netip.MustParseAddr("2001:db8::1").As16()
@@ -96,12 +98,8 @@ func TestFollowsAServer(t *testing.T) {
 			netip.MustParsePrefix("2001:db8::/32"): i,
 			netip.MustParsePrefix("192.0.2.0/24"):  i,
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := table.Wait(generation, patience); err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
+		check(t, table.Wait(generation, patience))
 		hops := make([]uint32, 1)
 		if of, err := table.LookupV4(four[:], hops); err != nil || of < generation || hops[0] != i {
 			t.Fatalf("%d in generation %d, %v; not %d in %d", hops[0], of, err, i, generation)
@@ -144,9 +142,7 @@ func connect(t *testing.T, table string) (string, *planb.Client) {
 	target := "unix://" + filepath.Join(t.TempDir(), "socket")
 	start(t, target)
 	client, err := planb.Dial(target, planb.WithPatience(patience), planb.WithTable(table))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(func() { _ = client.Close() })
 	// A stream waits for the server.
 	if _, err := client.Lookup(t.Context(), []netip.Addr{netip.IPv6Unspecified()}); err != nil && planb.ReasonOf(err) != "TABLE_NOT_FOUND" {
@@ -166,9 +162,7 @@ func connect(t *testing.T, table string) (string, *planb.Client) {
 func TestAClosedTableRefusesCalls(t *testing.T) {
 	target, _ := connect(t, "default")
 	table, err := local.Open(target, "default", patience, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	var calls sync.WaitGroup
 	began := make(chan struct{}, 3)
 	for _, call := range []func() error{
@@ -207,18 +201,14 @@ func TestALookupSaysWhyItFails(t *testing.T) {
 	target, client := connect(t, "red")
 	// The server speaks every 5 s.
 	impatient, err := local.Open(target, "red", patience, time.Microsecond)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer impatient.Close()
 	if err := untilItFails(t, impatient); status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "stale") {
 		t.Error(err)
 	}
 
 	table, err := local.Open(target, "red", patience, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer table.Close()
 	if _, err := client.Tables().DeleteTable(t.Context(), &planbv1.DeleteTableRequest{Table: "red"}); err != nil {
 		t.Fatal(err)
@@ -252,9 +242,7 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 func TestOpenRefusesWhatItWouldHaveToReadAnotherWay(t *testing.T) {
 	target, _ := connect(t, "default")
 	followed, err := local.Open(target, "default", patience, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	followed.Close()
 	open := func(server, table string, staleness time.Duration, options ...local.Option) error {
 		opened, err := local.Open(server, table, patience, staleness, options...)
@@ -280,9 +268,7 @@ func TestOpenRefusesWhatItWouldHaveToReadAnotherWay(t *testing.T) {
 // parent, or by itself without one.
 func identity(t *testing.T, folder, name string, parent *x509.Certificate, parentKey *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), crypto.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(time.Now().UnixNano()),
 		Subject:      pkix.Name{CommonName: name},
@@ -296,23 +282,15 @@ func identity(t *testing.T, folder, name string, parent *x509.Certificate, paren
 		parent, parentKey = template, key
 	}
 	der, err := x509.CreateCertificate(crypto.Reader, template, parent, &key.PublicKey, parentKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	made, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	keyDer, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for suffix, block := range map[string]*pem.Block{
 		".crt": {Type: "CERTIFICATE", Bytes: der}, ".key": {Type: "PRIVATE KEY", Bytes: keyDer},
 	} {
-		if err := os.WriteFile(filepath.Join(folder, name+suffix), pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.WriteFile(filepath.Join(folder, name+suffix), pem.EncodeToMemory(block), 0o600))
 	}
 	return made, key
 }
@@ -325,9 +303,7 @@ func TestFollowsByMutualTLS(t *testing.T) {
 	identity(t, folder, "stranger", nil, nil)
 	file := func(name string) string { return filepath.Join(folder, name) }
 	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	target := free.Addr().String()
 	_ = free.Close()
 	start(t, target, "--tls_cert="+file("server.crt"), "--tls_key="+file("server.key"),
@@ -335,9 +311,7 @@ func TestFollowsByMutualTLS(t *testing.T) {
 
 	right := local.TLS{CA: file("authority.crt"), Cert: file("client.crt"), Key: file("client.key")}
 	table, err := local.Open(target, "default", patience, 0, local.WithTLS(right))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer table.Close()
 	hops := []uint32{5}
 	if _, err := table.LookupV6(make([]byte, 16), hops); err != nil || hops[0] != 0 {

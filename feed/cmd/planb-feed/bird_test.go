@@ -70,25 +70,19 @@ func TestAnUnnumberedBIRDIsFollowed(t *testing.T) {
 	}
 	// GoBGP looks for its neighbour, and may come before BIRD says a word.
 	v0, err := net.InterfaceByName("v0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	sourcetest.Check(t, err)
 	sourcetest.Ip(t, "-6 neigh add "+birdAddress+" lladdr "+v0.HardwareAddr.String()+" dev v1 nud permanent")
 
 	folder := t.TempDir()
 	routes, config, socket := filepath.Join(folder, "routes"), filepath.Join(folder, "bird.conf"), filepath.Join(folder, "ctl")
-	if err := os.WriteFile(config, fmt.Appendf(nil, birdConfig, routes), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	sourcetest.Check(t, os.WriteFile(config, fmt.Appendf(nil, birdConfig, routes), 0o600))
 	configure := func(from, to int) {
 		t.Helper()
 		var text strings.Builder
 		for i := from; i < to; i++ {
 			fmt.Fprintf(&text, "route 2001:db8:%x::/48 blackhole;\n", i)
 		}
-		if err := os.WriteFile(routes, []byte(text.String()), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		sourcetest.Check(t, os.WriteFile(routes, []byte(text.String()), 0o600))
 	}
 	birdc := func(command string) string {
 		t.Helper()

@@ -29,6 +29,7 @@ import (
 	planb "planb.dev/lookup/client/go"
 	"planb.dev/lookup/client/go/planbv1"
 	"planb.dev/lookup/feed/bgp/bgptest"
+	"planb.dev/lookup/feed/source/sourcetest"
 )
 
 // The test program is planb-feed if this is in its environment: a process to kill.
@@ -195,9 +196,7 @@ func newFeed(t *testing.T, s *server, sources int, more string) *feed {
 func (f *feed) configure(s *server, text string) {
 	t := f.t
 	text = fmt.Sprintf("server: %s\nmetrics_address: 127.0.0.1:0\n", s.target()) + text
-	if err := os.WriteFile(filepath.Join(f.folder, "feed.yaml"), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	sourcetest.Check(t, os.WriteFile(filepath.Join(f.folder, "feed.yaml"), []byte(text), 0o600))
 	t.Cleanup(func() { f.stop(syscall.SIGKILL) })
 }
 
@@ -275,9 +274,7 @@ func (f *feed) ready() bool { return f.page("/readyz") == "ready\n" }
 // Lookups see it a moment later.
 func generation(t *testing.T, client *planb.Client) uint64 {
 	table, err := client.Table(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	sourcetest.Check(t, err)
 	return table.AcceptedGeneration
 }
 
@@ -321,9 +318,7 @@ func TestSystemdIsToldOfTheStartAndOfWhatIsWaitedFor(t *testing.T) {
 	f := newFeed(t, s, 1, "")
 	name := filepath.Join(f.folder, "notify")
 	manager, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: name, Net: "unixgram"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	sourcetest.Check(t, err)
 	defer func() { _ = manager.Close() }()
 	t.Setenv("NOTIFY_SOCKET", name)
 	f.run()
@@ -432,9 +427,7 @@ func TestAServerWithOtherContentsIsMadeEqual(t *testing.T) {
 		Updates: []*planbv1.RouteUpdate{
 			{Op: planbv1.RouteUpdate_OP_UPSERT, Prefix: &planbv1.Prefix{Text: "10.0.0.0/8"}, NextHopId: was["10.0.0.0/8"].id},
 			{Op: planbv1.RouteUpdate_OP_UPSERT, Prefix: &planbv1.Prefix{Text: "::/0"}, NextHopId: 9}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	sourcetest.Check(t, err)
 	f.run()
 	eventually(t, "equal", func() bool {
 		return has(client, map[string]string{"10.0.0.0/8": "via 192.0.2.1", "10.1.0.0/16": "via 192.0.2.2"})
@@ -453,9 +446,7 @@ func TestRoutesOfAFileThatIsGoneStayForTheStaleTime(t *testing.T) {
 	client := s.client()
 	eventually(t, "ready", f.ready)
 	gone := time.Now()
-	if err := os.Remove(f.path(0)); err != nil {
-		t.Fatal(err)
-	}
+	sourcetest.Check(t, os.Remove(f.path(0)))
 	eventually(t, "withdrawn", func() bool { return has(client, map[string]string{"10.1.0.0/16": "2"}) })
 	if after := time.Since(gone); after < 10*time.Second {
 		t.Errorf("withdrawn after %s", after)
@@ -528,9 +519,7 @@ func TestANextHopThatWasPrunedIsDescribedAgain(t *testing.T) {
 			continue
 		}
 		table, err := client.Table(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		sourcetest.Check(t, err)
 		if _, err := client.Tables().UpdateNextHops(t.Context(), &planbv1.UpdateNextHopsRequest{
 			DeleteIds: []uint32{first}, WriterEpoch: table.WriterEpoch}); err != nil {
 			t.Fatal(err)

@@ -24,6 +24,7 @@ import (
 
 	planb "planb.dev/lookup/client/go"
 	"planb.dev/lookup/feed/bgp/bgptest"
+	"planb.dev/lookup/feed/source/sourcetest"
 )
 
 // profile writes a profile of the processor's time of a feed until it ends, if the
@@ -81,9 +82,7 @@ func TestMeasure(t *testing.T) {
 
 func load(t *testing.T) string {
 	text, err := os.ReadFile("/proc/loadavg")
-	if err != nil {
-		t.Fatal(err)
-	}
+	sourcetest.Check(t, err)
 	return strings.Fields(string(text))[0]
 }
 
@@ -91,16 +90,12 @@ func load(t *testing.T) string {
 func prefixesOf(t *testing.T, tables []string) (prefixes []netip.Prefix, hops []byte) {
 	for _, table := range tables {
 		file, err := os.Open(table)
-		if err != nil {
-			t.Fatal(err)
-		}
+		sourcetest.Check(t, err)
 		defer func() { _ = file.Close() }()
 		for scanner := bufio.NewScanner(file); scanner.Scan(); {
 			prefix, hop, _ := strings.Cut(scanner.Text(), " ")
 			number, err := strconv.ParseUint(hop, 10, 8)
-			if err != nil {
-				t.Fatal(err)
-			}
+			sourcetest.Check(t, err)
 			prefixes, hops = append(prefixes, netip.MustParsePrefix(prefix)), append(hops, byte(number))
 		}
 	}
@@ -165,9 +160,7 @@ func churn(t *testing.T, client *planb.Client, from teller, prefixes []netip.Pre
 	probed := netip.MustParsePrefix("3fff:ffff::/32")
 	answer := func() uint32 {
 		answers, err := client.Lookup(t.Context(), []netip.Addr{probed.Addr()})
-		if err != nil {
-			t.Fatal(err)
-		}
+		sourcetest.Check(t, err)
 		return answers[0]
 	}
 	// Taken while no probe runs.
@@ -220,9 +213,7 @@ func churn(t *testing.T, client *planb.Client, from teller, prefixes []netip.Pre
 // processorTime is in seconds.
 func processorTime(t *testing.T, process *os.Process) float64 {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", process.Pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	sourcetest.Check(t, err)
 	_, rest, _ := strings.Cut(string(text), ") ")
 	fields := strings.Fields(rest)
 	user, _ := strconv.Atoi(fields[11])
@@ -233,9 +224,7 @@ func processorTime(t *testing.T, process *os.Process) float64 {
 // peakMemory is in kilobytes.
 func peakMemory(t *testing.T, f *feed) (kilobytes int) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", f.command.Process.Pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	sourcetest.Check(t, err)
 	_, rest, _ := strings.Cut(string(text), "VmHWM:")
 	kilobytes, _ = strconv.Atoi(strings.Fields(rest)[0])
 	return kilobytes
@@ -257,12 +246,8 @@ func (f *fileTeller) begin(t *testing.T, _ *feed, tables []string) func() time.T
 	for i, prefix := range prefixes {
 		fmt.Fprintf(&text, "%s via %s\n", prefix, bgptest.Gateway(prefix, hops[i]))
 	}
-	if err := os.WriteFile(f.path+".next", []byte(text.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(f.path+".next", f.path); err != nil {
-		t.Fatal(err)
-	}
+	sourcetest.Check(t, os.WriteFile(f.path+".next", []byte(text.String()), 0o600))
+	sourcetest.Check(t, os.Rename(f.path+".next", f.path))
 	return since(time.Now())
 }
 
@@ -307,9 +292,7 @@ func (w *wire) change(t *testing.T, changes []change) {
 			t.Fatal(err)
 		}
 	}
-	if err := writer.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	sourcetest.Check(t, writer.Flush())
 }
 
 // A connection as zebra's.
@@ -393,14 +376,10 @@ func (b *bmpTeller) begin(t *testing.T, _ *feed, tables []string) func() time.Ti
 	id := netip.MustParseAddr("192.0.2.1")
 	header := *bmp.NewBMPPeerHeader(bmp.BMP_PEER_TYPE_LOCAL_RIB, 0, 0, netip.Addr{}, 65001, id, 0)
 	open, err := bgp.NewBGPOpenMessage(65001, 90, id, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	sourcetest.Check(t, err)
 	serialize := func(message *bmp.BMPMessage) []byte {
 		bytes, err := message.Serialize()
-		if err != nil {
-			t.Fatal(err)
-		}
+		sourcetest.Check(t, err)
 		return bytes
 	}
 	b.encode = func(to []byte, prefix netip.Prefix, gateway netip.Addr) []byte {
@@ -409,13 +388,9 @@ func (b *bmpTeller) begin(t *testing.T, _ *feed, tables []string) func() time.Ti
 			family = bgp.RF_IPv4_UC
 		}
 		nlri, err := bgp.NewIPAddrPrefix(prefix)
-		if err != nil {
-			t.Fatal(err)
-		}
+		sourcetest.Check(t, err)
 		reach, err := bgp.NewPathAttributeMpReachNLRI(family, []bgp.PathNLRI{{NLRI: nlri}}, gateway)
-		if err != nil {
-			t.Fatal(err)
-		}
+		sourcetest.Check(t, err)
 		path := bgp.NewPathAttributeAsPath([]bgp.AsPathParamInterface{
 			bgp.NewAs4PathParam(bgp.BGP_ASPATH_ATTR_TYPE_SEQ, []uint32{64500, bgptest.Origin(prefix)})})
 		return append(to, serialize(bmp.NewBMPRouteMonitoring(header, bgp.NewBGPUpdateMessage(nil,

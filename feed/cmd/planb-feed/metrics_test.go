@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"planb.dev/lookup/feed/source/sourcetest"
 )
 
 // Where the document of the metrics is.
@@ -24,9 +26,7 @@ func optionsOfKinds(t *testing.T) map[string]string {
 		gobgp:  "global: {config: {as: 64500, router-id: 192.0.2.1, port: -1}}\n",
 		routes: "10.0.0.0/8 7\n",
 	} {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		sourcetest.Check(t, os.WriteFile(file, []byte(text), 0o600))
 	}
 	return map[string]string{"bgp": "file: " + gobgp, "bmp": "listen: 127.0.0.1:0, routers: [127.0.0.1]",
 		"file": "path: " + routes, "fpm": "listen: 127.0.0.1:0"}
@@ -70,9 +70,7 @@ func TestTheDocumentOfTheMetricsIsWhatIsServed(t *testing.T) {
 	}
 	config := filepath.Join(f.folder, "feed.yaml")
 	head := fmt.Sprintf("server: %s\nmetrics_address: 127.0.0.1:0\n", s.target())
-	if err := os.WriteFile(config, []byte(head+text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	sourcetest.Check(t, os.WriteFile(config, []byte(head+text), 0o600))
 	f.run()
 	var page string
 	eventually(t, "a change and a dump of the kernel", func() bool {
@@ -81,16 +79,12 @@ func TestTheDocumentOfTheMetricsIsWhatIsServed(t *testing.T) {
 			strings.Contains(page, "planb_feed_kernel_dumps_total{")
 	})
 	document, err := os.ReadFile(metricsDocument)
-	if err != nil {
-		t.Fatal(err)
-	}
+	sourcetest.Check(t, err)
 	const heading = "| --- | --- | --- | --- |\n"
 	before, has, _ := strings.Cut(string(document), heading)
 	want := strings.Join(rowsOf(page), "\n") + "\n"
 	if os.Getenv("PLANB_WRITE_METRICS") != "" {
-		if err := os.WriteFile(metricsDocument, []byte(before+heading+want), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		sourcetest.Check(t, os.WriteFile(metricsDocument, []byte(before+heading+want), 0o644))
 	} else if has != want {
 		t.Errorf("%s has\n%s\nand served is\n%s", metricsDocument, has, want)
 	}

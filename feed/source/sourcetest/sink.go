@@ -23,6 +23,14 @@ import (
 	"planb.dev/lookup/feed/source"
 )
 
+// Check ends the test if there is an error.
+func Check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // Sink has the routes that the core would bring to the server, if its batches were
 // empty at once and stale times never ended.
 type Sink struct {

@@ -154,6 +154,10 @@ MEMORY = [
     _one("Promised of what is allowed", "percentunit",
         "Bytes that tables may come to, as admission counts them, of "
         "--max_table_memory_bytes.", "instance:planb_memory_bound:ratio{SEL}"),
+    _one("Over a limit", "short",
+        "1: the table has more than --max_routes or --max_next_hops allow, and "
+        "takes no more.", "planb_over_limit{TAB}",
+        "{{instance}} {{table}} {{limit}}"),
     Panel("Tables", "bytes",
         "Bytes held by routes, search structures (the visible ones, and older "
         "ones that lookups still read) and the history for watchers.", tuple(

@@ -367,6 +367,24 @@ class MemoryNearLimit(Fault):
         self.server.ctl("routes", "replace", table)
 
 
+class OverLimit(Fault):
+    """A limit that is lower than the table of the store."""
+
+    name = "limit"
+    alerts = {"PlanBOverLimit"}
+
+    def prepare(self):
+        store = f"{self.server.work}/limit.db"
+        self.server.start("--generate=2000", store=store)
+        self.server.kill()
+        self.server.start("--max_routes=1500", store=store)
+
+    def undo(self):
+        table = self.server.work / "within.txt"
+        self.server.ctl("generate", "--routes=1000", table)
+        self.server.ctl("routes", "replace", table)
+
+
 class Slow(Fault):
     """Callers ask for prefix lengths, which is for diagnosis, in batches far
     larger than the default lets them."""
@@ -507,7 +525,7 @@ class FeedWithoutItsSource(FeedDown):
 
 ALL = [
     Well, Down, Restarting, NoDescriptors, NoRoutes, RebuildFailing,
-    StoreFailing, StoreSilent, StoreUnreadable, MemoryNearLimit, Slow,
-    LookupErrors, CallersRefused, PolicyDenies, CertificateExpiring,
-    FeedDown, FeedWithoutItsSource
+    StoreFailing, StoreSilent, StoreUnreadable, MemoryNearLimit,
+    OverLimit, Slow, LookupErrors, CallersRefused, PolicyDenies,
+    CertificateExpiring, FeedDown, FeedWithoutItsSource
 ]

@@ -83,10 +83,21 @@ absl::Status Malformed(absl::string_view content, absl::string_view why) {
       absl::StrCat("\"", absl::CHexEscape(content.substr(0, 64)), "\": ", why));
 }
 
+// Where the comment of a line starts, or its end. With `in_words`, where words
+// have these characters, as names of interfaces do, it starts after a blank.
+size_t CommentOf(absl::string_view line, bool in_words) {
+  for (size_t at = 0;; ++at) {
+    at = std::min(line.find_first_of(kCommentStarts, at), line.size());
+    if (at == 0 || at == line.size() || !in_words ||
+        absl::StrContains(kBlanks, line[at - 1])) {
+      return at;
+    }
+  }
+}
+
 // A line without its comment and the blanks around it.
-absl::string_view TextLineContent(absl::string_view line) {
-  return absl::StripAsciiWhitespace(
-      line.substr(0, line.find_first_of(kCommentStarts)));
+absl::string_view TextLineContent(absl::string_view line, bool in_words) {
+  return absl::StripAsciiWhitespace(line.substr(0, CommentOf(line, in_words)));
 }
 
 // `text` without the byte order mark of UTF-8 that editors write.
@@ -306,12 +317,20 @@ bool StartsLikeRoute(absl::string_view content, bool cut) {
          (cut || word.find('/') != absl::string_view::npos);
 }
 
+// Takes the source of a source-specific route out of the words of its line,
+// "PREFIX from SOURCE KIND". False if it has none.
+bool ConsumeBirdSource(std::vector<absl::string_view>& words) {
+  if (words.size() < 3 || words[1] != "from") return false;
+  words.erase(words.begin() + 1, words.begin() + 3);
+  return true;
+}
+
 // True for a line that starts a route, or another path of the one before.
 bool IsBirdRoute(absl::string_view content) {
   const size_t bracket = content.find(" [");
   if (bracket == absl::string_view::npos) return false;
-  const std::vector<absl::string_view> words =
-      WordsOf(content.substr(0, bracket));
+  std::vector<absl::string_view> words = WordsOf(content.substr(0, bracket));
+  ConsumeBirdSource(words);
   const size_t kind = StartsLikeRoute(content, false) ? 1 : 0;
   return words.size() > kind && IsOneOf(kBirdKinds, words[kind]);
 }
@@ -420,9 +439,9 @@ class TextRoutes {
 
   // Errors: those of the output; INVALID_ARGUMENT for the header of a CSV file.
   absl::Status OnLine(RecordPlace place, const Line& line) {
-    absl::string_view content = TextLineContent(line.text);
-    const bool no_comment =
-        line.text.find_first_of(kCommentStarts) == absl::string_view::npos;
+    const bool in_words = form_ == Form::kGateways || form_ == Form::kBird;
+    absl::string_view content = TextLineContent(line.text, in_words);
+    const bool no_comment = CommentOf(line.text, in_words) == line.text.size();
     if (form_ == Form::kCsv && !content.empty()) {
       content = absl::StripAsciiWhitespace(line.text);
     }
@@ -508,7 +527,16 @@ class TextRoutes {
       return absl::OkStatus();
     }
     if (IsBirdHeading(content)) {
-      if (ConsumeBirdTable(&content)) table_ = std::string(content);
+      if (ConsumeBirdTable(&content)) {
+        table_ = std::string(content);
+        // BIRD's own counts also if it is empty: what follows are VRFs.
+        if (!table_v4_ && (table_ == "master4" || table_ == "master")) {
+          table_v4_ = table_;
+        }
+        if (!table_v6_ && (table_ == "master6" || table_ == "master")) {
+          table_v6_ = table_;
+        }
+      }
       prefix_.reset();
       other_ = false;
       return Finish();
@@ -522,10 +550,11 @@ class TextRoutes {
       return OnBirdDetail(place, content, words);
     }
     GatewayRoute route{.place = place};
-    other_ = other || (other_ && !names);
+    const bool sourced = names && ConsumeBirdSource(words);
+    other_ = other || sourced || (other_ && !names);
     if (other_) {
       prefix_.reset();
-      route.ignored = "other-kind";
+      route.ignored = sourced ? "source-specific" : "other-kind";
       return Start(std::move(route), absl::OkStatus());
     }
     if (names) {
@@ -749,7 +778,8 @@ class TextRoutes {
   // The route that further lines may continue.
   std::optional<GatewayRoute> route_;
   // BIRD: the prefix of the lines without one, unless that is of another kind;
-  // the table of the lines, and the first table with routes of either family.
+  // the table of the lines, and the one that counts of either family: BIRD's
+  // own, else the first with routes.
   std::optional<Prefix> prefix_;
   bool other_ = false;
   std::string table_;
@@ -835,7 +865,7 @@ std::optional<Form> FormOf(absl::string_view head,
     const size_t end = head.find('\n');
     const bool cut = end == absl::string_view::npos;
     const absl::string_view line = head.substr(0, end);
-    const absl::string_view content = TextLineContent(line);
+    const absl::string_view content = TextLineContent(line, false);
     head.remove_prefix(cut ? head.size() : end + 1);
     if (content.empty()) continue;
     if (!*says_something && IsCsv(content, head)) return Form::kCsv;
@@ -926,7 +956,8 @@ absl::Status ReadTextRoutes(ByteReader& in, const RouteFileOptions& options,
     if (!has_form) {
       const absl::string_view head =
           in.Peek(kFormatProbe).substr(0, kFormatProbe);
-      has_form = !TextLineContent(head.substr(0, head.find('\n'))).empty();
+      has_form =
+          !TextLineContent(head.substr(0, head.find('\n')), false).empty();
       bool says_something = false;
       if (has_form) {
         routes.SetForm(

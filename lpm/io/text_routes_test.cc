@@ -774,6 +774,97 @@ TEST(TextForms, OtherTablesOfBirdAreIgnored) {
       ElementsAre(Pair("other-kind route", 8), Pair("other-table route", 2)));
 }
 
+// BIRD prints tables without routes too, its own first.
+TEST(TextForms, AnEmptyTableOfBirdLetsNoVrfCount) {
+  const std::string vrf =
+      "Table vrf1:\n"
+      "10.0.0.0/8           blackhole [s 10:00] * (200)\n"
+      "2001:db8::/32        blackhole [s 10:00] * (200)\n";
+  const std::string good = "2001:db8:6::/48 blackhole [s 10:00] * (200)\n";
+  const struct {
+    std::string before, after;
+    std::vector<std::string> meanings;
+  } kCases[] = {
+      {"Table master4:\nTable master6:\n" + good,
+       "",
+       {"2001:db8:6::/48 blackhole"}},
+      {"BIRD 2.0.12 ready.\nTable master4:\n\nTable master6:\n" + good,
+       "Table master4:\n10.9.0.0/16 blackhole [s 10:00] * (200)\n",
+       {"2001:db8:6::/48 blackhole", "10.9.0.0/16 blackhole"}},
+      // Of IPv6 there is no other table.
+      {"Table master4:\n", "", {"2001:db8::/32 blackhole"}},
+      {"1007-Table master4:\n1007-Table master6:\n1007-" + good,
+       "",
+       {"2001:db8:6::/48 blackhole"}},
+      // The one table that was asked for.
+      {"", "", {"10.0.0.0/8 blackhole", "2001:db8::/32 blackhole"}},
+      {"Table t6:\n", "", {"10.0.0.0/8 blackhole", "2001:db8::/32 blackhole"}},
+  };
+  for (const auto& [before, after, meanings] : kCases) {
+    EXPECT_THAT(Meanings(ReadForm(before + vrf + after, {.strict = true})),
+                ElementsAreArray(meanings))
+        << before;
+  }
+  EXPECT_FALSE(ReadForm("Table master4:\nTable master6:\n" + vrf).status.ok());
+}
+
+// As BIRD prints a table of "ipv6 sadr".
+TEST(TextForms, SourceSpecificRoutesOfBirdAreIgnored) {
+  const std::string sadr =
+      "2001:db8::/32 from 2001:db8:1::/48 unicast [s 10:00] * (200)\n"
+      "\tvia fe80::1 on eth0\n"
+      "                     unicast [t 10:00] (100)\n"
+      "\tvia fe80::2 on eth0\n"
+      "2001:db8::/32 from ::/0 blackhole [s 10:00] * (200)\n";
+  const std::string plain =
+      "2001:db8::/32        unicast [s 10:00 from fe80::7] * (200)\n"
+      "\tvia fe80::3 on eth0\n";
+  for (const std::string& text :
+       {"Table sadr6:\n" + sadr + "Table master6:\n" + plain,
+        "Table master6:\n" + plain + "Table sadr6:\n" + sadr, sadr + plain,
+        absl::StrReplaceAll("Table sadr6:\n" + sadr + "Table main:\n" + plain,
+                            {{"unicast [s", "unicast [s1"}})}) {
+    const Reading reading = ReadForm(text, {.strict = true});
+    EXPECT_THAT(Meanings(reading), ElementsAre("2001:db8::/32 fe80::3%eth0"))
+        << text;
+    EXPECT_THAT(reading.report.ignored_by,
+                ElementsAre(Pair("other-kind route", 1),
+                            Pair("source-specific route", 2)));
+  }
+  EXPECT_FALSE(ReadForm("2001:db8::/32 from ::/0\n" + plain, {.strict = true})
+                   .status.ok());
+}
+
+// Linux lets an interface have any name without blanks and slashes.
+TEST(TextForms, NamesOfInterfacesHaveWhatStartsComments) {
+  EXPECT_THAT(
+      Meanings(ReadForm("# a comment\n"
+                        "10.0.0.0/8 via 192.0.2.1 dev ppp#0 proto bird\n"
+                        "10.1.0.0/16 dev e;1 scope link ; dev x\n"
+                        "  ;dev x\n"
+                        "10.3.0.0/16\n"
+                        "\tnexthop dev e weight 1 # y\n"
+                        "\tnexthop via 192.0.2.1 dev a#b;c weight 1\n",
+                        {.strict = true})),
+      ElementsAre("10.0.0.0/8 192.0.2.1%ppp#0", "10.1.0.0/16 %e;1",
+                  "10.3.0.0/16 %e*1 192.0.2.1%a#b;c*1"));
+  EXPECT_THAT(Meanings(ReadForm("10.0.0.0/8  unicast [s 10:00] * (200)\n"
+                                "\tvia 192.0.2.1 on ppp#0\n"
+                                "10.1.0.0/16 unicast [s#1 10:00] * (200) ; x\n"
+                                "\tdev e;1\n",
+                                {.strict = true})),
+              ElementsAre("10.0.0.0/8 192.0.2.1%ppp#0", "10.1.0.0/16 %e;1"));
+  // A name that begins so cannot be told from a comment.
+  EXPECT_THAT(
+      ReadForm("10.0.0.0/8 dev e\n10.1.0.0/16 dev #0\n", {.strict = true})
+          .status.message(),
+      HasSubstr("F:2: \"dev\": has no value"));
+  // Where words have none, a comment needs no blank.
+  EXPECT_THAT(
+      ReadForm("10.0.0.0/8 7# x\n10.1.0.0/16 8;y\n", {.strict = true}).Lines(),
+      ElementsAre("10.0.0.0/8 7", "10.1.0.0/16 8"));
+}
+
 TEST(TextForms, Pfx2as) {
   const Reading reading = ReadForm(
       "192.0.2.0\t24\t64500\n198.51.100.0\t24\t64501_64502\n"

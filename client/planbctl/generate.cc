@@ -35,11 +35,13 @@ ExitCode Run(const Arguments& arguments) {
     return FailUsage(
         absl::StrCat("--routes=", count, " is no number of routes"));
   }
+  const auto routes = MadeUpRoutes(ipv6_routes);
+  if (!routes.ok()) return FailUsage(routes.status().message());
   const std::string path = arguments.empty() ? "" : arguments[0];
   std::FILE* const file =
       path.empty() ? stdout : std::fopen(path.c_str(), "we");
   if (file == nullptr) return FailUsage(absl::StrCat("cannot write ", path));
-  const bool written = WriteRoutes(MadeUpRoutes(ipv6_routes), file);
+  const bool written = WriteRoutes(*routes, file);
   const bool closed = file == stdout || std::fclose(file) == 0;
   if (!written || !closed) {
     return FailUsage(absl::StrCat("cannot write ",
@@ -57,7 +59,8 @@ const RegisteredCommand kGenerateCommand({
         "output, as text, \"PREFIX/LEN NEXTHOP\" a line, sorted: --routes IPv6 "
         "routes with the Internet's mix of "
         "prefix lengths, clustered in allocations, and --ipv4 IPv4 "
-        "routes. The same numbers and --seed make the same table on every "
+        "routes, at most 10,000,000 together. The same numbers and --seed make "
+        "the same table on every "
         "machine. Needs no server.",
     .flags = {"routes", "ipv4", "seed", "next_hops"},
     .run = Run,

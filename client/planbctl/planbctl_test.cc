@@ -164,6 +164,18 @@ TEST_F(PlanbctlTest, UsageErrorsEndWith2) {
   }
 }
 
+TEST(Planbctl, MadeUpTablesAreBounded) {
+  const std::string kept = Write("kept", "as it was");
+  for (const std::string& words :
+       {absl::StrCat("generate --routes=99999999999999 ", kept),
+        absl::StrCat("generate --routes=0 --ipv4=10000001 ", kept),
+        absl::StrCat("generate --routes=18446744073709551615 --ipv4=2 ", kept),
+        std::string("bench --synthetic=9999999 --ipv4=2")}) {
+    Fails(2, words, ": 10000000 together are the most");
+  }
+  EXPECT_EQ(Slurp(kept), "as it was");
+}
+
 TEST(Planbctl, UnreachableServersEndWith4) {
   for (const char* words :
        {"lookup ::1", "lookup -", "status", "health", "announce ::/0 1",

@@ -90,9 +90,15 @@ absl::StatusOr<std::vector<Route>> ReadRoutes(const std::string& path,
   return collector.TakeRoutes();
 }
 
-std::vector<Route> MadeUpRoutes(uint64_t ipv6_routes) {
+absl::StatusOr<std::vector<Route>> MadeUpRoutes(uint64_t ipv6_routes) {
+  const uint64_t ipv4_routes = absl::GetFlag(FLAGS_ipv4);
+  if (ipv6_routes > kMostMadeUp || ipv4_routes > kMostMadeUp - ipv6_routes) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "cannot make up ", ipv6_routes, " IPv6 routes and ", ipv4_routes,
+        " IPv4 routes: ", kMostMadeUp, " together are the most"));
+  }
   return SyntheticTable({.ipv6_routes = ipv6_routes,
-                         .ipv4_routes = absl::GetFlag(FLAGS_ipv4),
+                         .ipv4_routes = ipv4_routes,
                          .seed = absl::GetFlag(FLAGS_seed),
                          .next_hops = absl::GetFlag(FLAGS_next_hops)});
 }

@@ -53,8 +53,12 @@ absl::StatusOr<std::vector<Route>> ReadRoutes(const std::string& path,
                                               NextHopList* objects = nullptr,
                                               bool* whole = nullptr);
 
+// A table has 24 bytes a route and is made within a minute or so.
+inline constexpr uint64_t kMostMadeUp = 10'000'000;
+
 // The synthetic table of --ipv4, --seed and --next_hops with `ipv6_routes`.
-std::vector<Route> MadeUpRoutes(uint64_t ipv6_routes);
+// Errors: INVALID_ARGUMENT if it would have more than kMostMadeUp routes.
+absl::StatusOr<std::vector<Route>> MadeUpRoutes(uint64_t ipv6_routes);
 
 // A prefix with different routes in two tables. kNoRoute: no route.
 struct RouteDifference {

@@ -7,6 +7,8 @@
 // that beside the tables memory is bounded by the longest record.
 
 #include <fcntl.h>
+#include <google/protobuf/util/json_util.h>
+#include <google/protobuf/wrappers.pb.h>
 #include <poll.h>
 #include <sqlite3.h>
 #include <unistd.h>
@@ -17,6 +19,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <deque>
 #include <map>
 #include <memory>
 #include <set>
@@ -373,29 +376,62 @@ std::string Unquoted(absl::string_view field) {
   return absl::StrReplaceAll(field, {{"\"\"", "\""}});
 }
 
-// Reads members of JSON objects, by SQLite, which checks the whole text and is
-// thirty times as fast at that as protobuf.
+// Where the JSON string that begins at `at` ends, behind its quote.
+size_t EndOfString(absl::string_view json, size_t at) {
+  for (const size_t begin = at;;) {
+    at = json.find('"', at + 1);
+    if (at == absl::string_view::npos) return json.size();
+    size_t escapes = at;
+    while (escapes > begin && json[escapes - 1] == '\\') --escapes;
+    if ((at - escapes) % 2 == 0) return at + 1;
+  }
+}
+
+// Where the JSON value that begins at `at` ends: before what follows it.
+size_t EndOfValue(absl::string_view json, size_t at) {
+  for (int depth = 0; at < json.size();) {
+    const char c = json[at];
+    if (c == '"') {
+      at = EndOfString(json, at);
+      continue;
+    }
+    const bool closes = c == '}' || c == ']';
+    if (depth == 0 && (closes || c == ',')) break;
+    if (closes) --depth;
+    if (c == '{' || c == '[') ++depth;
+    ++at;
+  }
+  return at;
+}
+
+// What is between the quotes of a JSON string, without its escapes.
+std::string Unescaped(absl::string_view text) {
+  google::protobuf::StringValue value;
+  return google::protobuf::util::JsonStringToMessage(
+             absl::StrCat("\"", text, "\""), &value)
+                 .ok()
+             ? value.value()
+             : std::string(text);
+}
+
+// Reads members of JSON objects. SQLite checks the whole text, thirty times as
+// fast as protobuf.
 class JsonMembers {
  public:
-  // Errors: INVALID_ARGUMENT for a name that a path of SQLite cannot have.
-  absl::Status Open(const std::vector<std::string>& names) {
-    std::string query = "SELECT json_type(?1)";
-    for (size_t i = 0; i < names.size(); ++i) {
-      if (names[i].find_first_of("\"\\") != std::string::npos) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("a member \"", names[i], "\" cannot be read"));
-      }
-      absl::StrAppend(&query, ", json_extract(?1, '$.\"",
-                      absl::StrReplaceAll(names[i], {{"'", "''"}}), "\"')");
-    }
+  // Looks for the members `names`, which differ, and tells of those in `added`.
+  absl::Status Open(const std::vector<std::string>& names,
+                    const std::vector<std::string>& added) {
+    for (const std::string& name : names) slots_.emplace(name, slots_.size());
+    count_ = names.size();
+    for (const std::string& name : added) slots_.emplace(name, count_);
     sqlite3* database = nullptr;
     if (sqlite3_open(":memory:", &database) != SQLITE_OK) {
       return absl::ResourceExhaustedError("no memory for SQLite");
     }
     database_.reset(database);
     sqlite3_stmt* statement = nullptr;
-    if (sqlite3_prepare_v2(database, query.c_str(), -1, &statement, nullptr) !=
-        SQLITE_OK) {
+    if (sqlite3_prepare_v2(database, "SELECT json_type(?1)", -1, &statement,
+                           nullptr) != SQLITE_OK) {
       return absl::InternalError(sqlite3_errmsg(database));
     }
     statement_.reset(statement);
@@ -403,30 +439,55 @@ class JsonMembers {
   }
 
   // The texts of the members in `line`; empty for one that is absent or null.
-  // Valid until the next call. False if the line is no object.
-  bool Read(absl::string_view line, std::vector<absl::string_view>& texts) {
-    sqlite3_stmt* const statement = statement_.get();
-    sqlite3_reset(statement);
-    if (absl::StrContains(line, '\0')) return false;
-    sqlite3_bind_text(statement, 1, line.data(), static_cast<int>(line.size()),
-                      SQLITE_STATIC);
-    if (sqlite3_step(statement) != SQLITE_ROW || Text(0) != "object") {
-      return false;
-    }
-    texts.clear();
-    for (int i = 1; i < sqlite3_column_count(statement); ++i) {
-      texts.push_back(Text(i));
+  // Of two with one name the last counts. `there` is the name of one in `added`
+  // that it has, else empty. Valid until the next call. False if the line is no
+  // object.
+  bool Read(absl::string_view line, std::vector<absl::string_view>& texts,
+            absl::string_view& there) {
+    texts.assign(count_, "");
+    there = "";
+    unescaped_.clear();
+    if (!IsObject(line)) return false;
+    const auto skip_blanks = [&](size_t at) {
+      return std::min(line.find_first_not_of(" \t\r\n", at), line.size());
+    };
+    for (size_t at = skip_blanks(line.find('{') + 1);
+         at < line.size() && line[at] == '"'; at = skip_blanks(at + 1)) {
+      const size_t name_end = EndOfString(line, at);
+      const absl::string_view name = TextOf(line.substr(at, name_end - at));
+      const size_t value = skip_blanks(skip_blanks(name_end) + 1);
+      at = EndOfValue(line, value);
+      const auto slot = slots_.find(name);
+      if (slot == slots_.end()) continue;
+      if (slot->second == count_) {
+        there = slot->first;
+      } else {
+        texts[slot->second] = TextOf(
+            absl::StripTrailingAsciiWhitespace(line.substr(value, at - value)));
+      }
     }
     return true;
   }
 
  private:
-  absl::string_view Text(int column) const {
-    const unsigned char* text = sqlite3_column_text(statement_.get(), column);
-    if (text == nullptr) return "";
-    return {
-        reinterpret_cast<const char*>(text),
-        static_cast<size_t>(sqlite3_column_bytes(statement_.get(), column))};
+  bool IsObject(absl::string_view line) {
+    sqlite3_stmt* const statement = statement_.get();
+    sqlite3_reset(statement);
+    if (absl::StrContains(line, '\0')) return false;
+    sqlite3_bind_text(statement, 1, line.data(), static_cast<int>(line.size()),
+                      SQLITE_STATIC);
+    if (sqlite3_step(statement) != SQLITE_ROW) return false;
+    const unsigned char* type = sqlite3_column_text(statement, 0);
+    return type != nullptr &&
+           absl::string_view(reinterpret_cast<const char*>(type)) == "object";
+  }
+
+  absl::string_view TextOf(absl::string_view value) {
+    if (value == "null") return "";
+    if (!absl::ConsumePrefix(&value, "\"")) return value;
+    absl::ConsumeSuffix(&value, "\"");
+    if (!absl::StrContains(value, '\\')) return value;
+    return unescaped_.emplace_back(Unescaped(value));
   }
 
   struct Close {
@@ -435,6 +496,10 @@ class JsonMembers {
   };
   std::unique_ptr<sqlite3, Close> database_;
   std::unique_ptr<sqlite3_stmt, Close> statement_;
+  // Places in the texts; count_: of a member that is to be added.
+  absl::flat_hash_map<std::string, size_t> slots_;
+  size_t count_ = 0;
+  std::deque<std::string> unescaped_;  // texts of the line
 };
 
 class Enricher {
@@ -499,14 +564,21 @@ class Enricher {
       if (at_end_) break;
     }
     if (!status.ok()) return status;
-    for (const std::string& column : format_.columns) {
-      prefixes_.push_back(absl::StrCat(column, "_"));
-    }
-    std::vector<std::string> names = format_.columns;
-    if (!choice_.empty()) names.push_back(choice_);
     if (!format_.json) return absl::OkStatus();
+    std::vector<std::string> names = format_.columns;
+    choice_place_ =
+        static_cast<size_t>(absl::c_find(names, choice_) - names.begin());
+    if (!choice_.empty() && choice_place_ == names.size()) {
+      names.push_back(choice_);
+    }
     absent_.insert(names.begin(), names.end());
-    return members_.Open(names);
+    std::vector<std::string> added;
+    for (const std::string& column : format_.columns) {
+      for (std::string& name : format_.NamesFor(column)) {
+        added.push_back(std::move(name));
+      }
+    }
+    return members_.Open(names, added);
   }
 
   absl::string_view data() const {
@@ -653,7 +725,8 @@ class Enricher {
     if (record.bytes.find_first_not_of(" \t") == absl::string_view::npos) {
       return absl::OkStatus();
     }
-    if (!members_.Read(record.bytes, texts_)) {
+    absl::string_view there;
+    if (!members_.Read(record.bytes, texts_, there)) {
       return Pass("the line is no JSON object");
     }
     ++objects_;
@@ -661,20 +734,14 @@ class Enricher {
       if (texts_[i].empty()) continue;
       absent_.erase(i < format_.columns.size() ? format_.columns[i] : choice_);
     }
-    for (size_t i = 0; i < prefixes_.size(); ++i) {
-      // Looks for each only if there may be one.
-      if (!absl::StrContains(record.bytes, prefixes_[i])) continue;
-      for (const std::string& name : format_.NamesFor(format_.columns[i])) {
-        if (HasMember(record.bytes, name)) {
-          return Pass(absl::StrCat("there is a member \"", name, "\" already"));
-        }
-      }
+    if (!there.empty()) {
+      return Pass(absl::StrCat("there is a member \"", there, "\" already"));
     }
     // It ends with the brace of the object, and blanks.
     const size_t brace = record.bytes.rfind('}');
     out_.resize(before + brace);
     const size_t added = out_.size();
-    Table& table = tables_.For(choice_.empty() ? "" : texts_.back());
+    Table& table = tables_.For(choice_.empty() ? "" : texts_[choice_place_]);
     absl::Status status = Append(table);
     if (!wrong_.empty()) {
       out_.resize(before);
@@ -688,16 +755,6 @@ class Enricher {
     }
     absl::StrAppend(&out_, record.bytes.substr(brace));
     return status;
-  }
-
-  // True if the line, or an object in it, has such a member.
-  static bool HasMember(absl::string_view line, const std::string& name) {
-    const std::string text = JsonText(name);
-    for (size_t at = 0; (at = line.find(text, at)) != line.npos; ++at) {
-      const size_t next = line.find_first_not_of(" \t\r", at + text.size());
-      if (next != line.npos && line[next] == ':') return true;
-    }
-    return false;
   }
 
   // Appends the fields of texts_, the addresses. Sets wrong_ to what is no
@@ -735,7 +792,8 @@ class Enricher {
   uint64_t line_ = 0, next_line_ = 1;  // of the record, and of the next one
   std::string out_;
 
-  // Of the header: its columns, where the addresses and the choice are.
+  // Of the header: its columns, where the addresses and the choice are. Of
+  // JSON: where the choice is in texts_.
   size_t width_ = 0;
   std::vector<size_t> places_;
   size_t choice_place_ = 0;
@@ -743,8 +801,6 @@ class Enricher {
   // Of JSON: the number of objects, and the names that none of them had so far.
   uint64_t objects_ = 0;
   std::set<std::string> absent_;
-  // How the members that are added begin in JSON, by address.
-  std::vector<std::string> prefixes_;
   std::vector<absl::string_view> texts_;
   std::string wrong_;
   uint64_t malformed_ = 0;
@@ -850,7 +906,8 @@ const RegisteredCommand kEnrichCommand({
         "exit code is 1. With --strict it ends planbctl, with its line's "
         "number and exit code 2. So does, always, a record of more than 1 "
         "MiB.\n\nA column that the header has not is an error. A member that "
-        "no JSON object has is named at the end, with exit code 1.",
+        "no JSON object has is named at the end, with exit code 1. Of two "
+        "members with one name the last counts.",
     .flags = {"columns", "add", "table_column", "tables", "await_complete",
               "strict"},
     .run = Run,

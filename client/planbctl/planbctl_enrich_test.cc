@@ -71,7 +71,7 @@ TEST_F(PlanbctlEnrichTest, AddsMembersToJsonLinesAndKeepsTheirBytes) {
          "\n"
          "{ }\n"
          "{\"dst\":\"11.0.0.1\",\"src\":null,\"x\":{\"src\":\"10.0.0.1\"}}\n"
-         "{\"s\\u0072c\":1,\"dst\":\"10.0.0.1\",\"v\":\"dst_next_hop\"}"),
+         "{\"sr\":1,\"dst\":\"10.0.0.1\",\"v\":\"dst_next_hop\"}"),
       " {\"src\": \"10.0.0.1\",\"n\":1e3,\"dst\":\"2001:db8::1\","
       "\"src_next_hop\":1,\"src_gateway\":\"192.0.2.1\",\"src_label\":"
       "\"plain\","
@@ -81,10 +81,60 @@ TEST_F(PlanbctlEnrichTest, AddsMembersToJsonLinesAndKeepsTheirBytes) {
       "{ }\n"
       "{\"dst\":\"11.0.0.1\",\"src\":null,\"x\":{\"src\":\"10.0.0.1\"},"
       "\"dst_next_hop\":0}\n"
-      "{\"s\\u0072c\":1,\"dst\":\"10.0.0.1\",\"v\":\"dst_next_hop\","
+      "{\"sr\":1,\"dst\":\"10.0.0.1\",\"v\":\"dst_next_hop\","
       "\"dst_next_hop\":1,\"dst_gateway\":\"192.0.2.1\",\"dst_label\":"
       "\"plain\","
       "\"dst_prefix_length\":8}");
+}
+
+// Whatever writes JSON may escape any character, and put anything anywhere.
+TEST_F(PlanbctlEnrichTest, ReadsMembersAsJsonHasThem) {
+  Do("table create red");
+  Do("--table=red announce 10.0.0.0/8 5");
+  const std::string enrich = "enrich --columns=src,d/st --add=next_hop ";
+  const auto line = [](const std::string& members, const std::string& added) {
+    return std::pair(absl::StrCat("{", members, "}\n"),
+                     absl::StrCat("{", members, added, "}\n"));
+  };
+  std::string input, expected;
+  for (const auto& [in, out] : {
+           line(R"("s\u0072c":"10.0.0.1")", R"(,"src_next_hop":1)"),
+           line(R"("s\u0072\u0063":"1\u0030.0.0.1","d\/st":"::")",
+                R"(,"src_next_hop":1,"d/st_next_hop":0)"),
+           // Of two the last counts, as for most readers.
+           line(R"("src":"10.0.0.1","s\u0072c":"192.0.2.1")",
+                R"(,"src_next_hop":9)"),
+           line(R"("src":"10.0.0.1","src":null)", ""),
+           line(R"("src":{"src":[1,"}"]},"src":"10.0.0.1")",
+                R"(,"src_next_hop":1)"),
+           // Not what is in strings, or further in.
+           line(R"("a":"\"","b":"\\","c":"\\\"src\":","src":"10.0.0.1")",
+                R"(,"src_next_hop":1)"),
+           line(R"("a":[{"src":"192.0.2.1"},"]",{}],"b":{"src_next_hop":4})",
+                ""),
+           line(R"( "src" : "10.0.0.1" , "a" : [ ] )", R"(,"src_next_hop":1)"),
+       }) {
+    input += in;
+    expected += out;
+  }
+  EXPECT_EQ(Do(enrich, input), expected);
+  for (const std::string members : {
+           R"("src":"10.1.2.3\u0000")",
+           R"("src":"10.1.2.3","src":"10.1.2.3\u0000x")",
+           R"("src":"\ud800")",
+           R"("src":["10.1.2.3"])",
+           R"("src":10)",
+           R"("src":"10.1.2.3","src\u005fnext_hop":1)",
+       }) {
+    EXPECT_EQ(Fails(1, enrich, "1 malformed records passed",
+                    absl::StrCat("{", members, "}\n")),
+              absl::StrCat("{", members, "}\n"));
+  }
+  Fails(1, enrich, "NUL character", R"({"src":"10.1.2.3\u0000"})");
+  EXPECT_EQ(Do("enrich --columns=b --add=next_hop --table_column=b "
+               "--tables=10.0.0.1=red",
+               R"({"b":"10.0.0.1"})"),
+            R"({"b":"10.0.0.1","b_next_hop":5})");
 }
 
 TEST_F(PlanbctlEnrichTest, AddsWhatRoutesMean) {

@@ -293,7 +293,7 @@ class TableChoice {
  private:
   static std::string Canonical(absl::string_view value) {
     const auto address = Address::Parse(value);
-    return address.ok() ? address->ToString() : std::string(value);
+    return address.ok() ? Unmapped(*address).ToString() : std::string(value);
   }
 
   std::vector<std::unique_ptr<Table>> tables_;
@@ -772,7 +772,7 @@ class Enricher {
             absl::StrCat(format_.columns[i], ": ", address.status().message());
         return absl::OkStatus();
       }
-      absl::Status status = table.Append(i, *address, out_);
+      absl::Status status = table.Append(i, Unmapped(*address), out_);
       if (!status.ok()) return status;
     }
     return absl::OkStatus();
@@ -899,7 +899,9 @@ const RegisteredCommand kEnrichCommand({
         "COLUMN_next_hop and so on. Of a group it adds what all members have "
         "in common, and the group's label. JSON gets no member without a "
         "value.\n\nFollows the table, so that lookups are function calls: "
-        "millions of records a minute, also while the server restarts. Needs "
+        "millions of records a minute, also while the server restarts. An "
+        "IPv4-mapped address, ::ffff:192.0.2.1, is looked up as the IPv4 "
+        "address in it. Needs "
         "the right to watch it. What was read is written before planbctl waits "
         "for more.\n\nA malformed record passes: one that is no record, "
         "unchanged; one with text that is no address, without values. Then the "

@@ -230,7 +230,8 @@ ExitCode LookUpMany(const std::shared_ptr<grpc::Channel>& channel,
     // With a buffer of its own, the stream knows what is at hand.
     std::ios::sync_with_stdio(false);
     status = ReadAddressLines(
-        std::cin, add,
+        std::cin,
+        [&](const Address& address) { return add(Unmapped(address)); },
         [&](uint64_t line, const absl::Status& why) {
           code = FailUsage(absl::StrCat("stdin:", line, ": ", why.message()));
         },
@@ -257,7 +258,7 @@ ExitCode Run(const Arguments& arguments) {
   for (const std::string& argument : lines ? Arguments{} : arguments) {
     const auto address = Address::Parse(argument);
     if (address.ok()) {
-      addresses.push_back(*address);
+      addresses.push_back(Unmapped(*address));
     } else {
       malformed = FailUsage(address.status().message());
     }
@@ -281,7 +282,9 @@ const RegisteredCommand kLookupCommand({
         "the table says so, separated by tabs. "
         "Without addresses, or with \"-\", reads addresses from the "
         "standard input, one a line. Reports malformed lines with their "
-        "number and answers the others.\n\nA few addresses use one call; "
+        "number and answers the others. An IPv4-mapped address, "
+        "::ffff:192.0.2.1, is looked up, and printed, as the IPv4 address in "
+        "it.\n\nA few addresses use one call; "
         "many addresses, and the standard input, use a stream of batches. "
         "What came on the standard input is answered before planbctl waits "
         "for more. If the server restarts, planbctl waits for it up to "

@@ -137,6 +137,38 @@ TEST_F(PlanbctlEnrichTest, ReadsMembersAsJsonHasThem) {
             R"({"b":"10.0.0.1","b_next_hop":5})");
 }
 
+// An IPv6 route would send what is IPv4 elsewhere.
+TEST_F(PlanbctlEnrichTest, LooksUpMappedAddressesAsIpv4) {
+  Do("announce ::/0 4 ::ffff:10.0.0.0/104 4");
+  const std::string enrich = "enrich --columns=a --add=next_hop,prefix_length ";
+  EXPECT_EQ(Do(enrich, "a\n::ffff:10.0.0.1\n::FFFF:a00:1\n::ffff:11.0.0.1\n"),
+            "a,a_next_hop,a_prefix_length\n::ffff:10.0.0.1,1,8\n"
+            "::FFFF:a00:1,1,8\n::ffff:11.0.0.1,0,\n");
+  EXPECT_EQ(Do(enrich, R"({"a":"::ffff:10.0.0.1"})"),
+            R"({"a":"::ffff:10.0.0.1","a_next_hop":1,"a_prefix_length":8})");
+  Do("table create red");
+  Do("--table=red announce 10.0.0.0/8 5");
+  EXPECT_EQ(Do("enrich --columns=a --add=next_hop --table_column=by "
+               "--tables=192.0.2.1=red",
+               "by,a\n::ffff:192.0.2.1,10.0.0.1\n"),
+            "by,a,a_next_hop\n::ffff:192.0.2.1,10.0.0.1,5\n");
+  for (const char* words : {"lookup --describe=false ::ffff:10.0.0.1",
+                            "lookup --describe=false -"}) {
+    EXPECT_EQ(Do(words, "::ffff:10.0.0.1\n"),
+              Do("lookup --describe=false 10.0.0.1"));
+  }
+  EXPECT_EQ(Do("routes explain ::ffff:10.0.0.1"),
+            Do("routes explain 10.0.0.1"));
+  // No other address of IPv6 has one of IPv4 in it.
+  EXPECT_EQ(Do(enrich,
+               "a\n::10.0.0.1\n::fffe:a00:1\n::ffff:0:a00:1\n"
+               "::1:ffff:a00:1\n8000::ffff:a00:1\n"
+               "64:ff9b::10.0.0.1\n"),
+            "a,a_next_hop,a_prefix_length\n::10.0.0.1,4,0\n"
+            "::fffe:a00:1,4,0\n::ffff:0:a00:1,4,0\n::1:ffff:a00:1,4,0\n"
+            "8000::ffff:a00:1,4,0\n64:ff9b::10.0.0.1,4,0\n");
+}
+
 TEST_F(PlanbctlEnrichTest, AddsWhatRoutesMean) {
   Do("nexthop set 1 --origin_as=64496 --as_path='64500 {64496,64497}' "
      "--communities=64500:1,64500:2");

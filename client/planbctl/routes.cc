@@ -137,11 +137,12 @@ ExitCode ShowExplanation(const Address& address,
 }
 
 ExitCode Explain(const Arguments& arguments) {
-  const auto address = Address::Parse(arguments[0]);
-  if (!address.ok()) return FailUsage(address.status().message());
+  const auto parsed = Address::Parse(arguments[0]);
+  if (!parsed.ok()) return FailUsage(parsed.status().message());
+  const Address address = Unmapped(*parsed);
   v1::ExplainLookupRequest request;
   request.set_table(absl::GetFlag(FLAGS_table));
-  request.set_address(address->ToPacked());
+  request.set_address(address.ToPacked());
   if (const auto flow = absl::GetFlag(FLAGS_flow_hash)) {
     request.set_flow_hash(*flow);
   }
@@ -150,7 +151,7 @@ ExitCode Explain(const Arguments& arguments) {
         return TableClient(channel).ExplainLookup(request, CallDeadline());
       },
       [&](const v1::ExplainLookupResponse& response) {
-        return ShowExplanation(*address, response);
+        return ShowExplanation(address, response);
       });
 }
 
@@ -165,7 +166,8 @@ const RegisteredCommand kRoutesExplainCommand({
         "group, shows its members (ID*WEIGHT) and, with --flow_hash, the "
         "member that the flow takes. Exits with 1 if ADDRESS has no "
         "route, and with 3 if the answer is not the next hop of the "
-        "longest route.",
+        "longest route. An IPv4-mapped address, ::ffff:192.0.2.1, is explained "
+        "as the IPv4 address in it.",
     .flags = {"flow_hash"},
     .run = Explain,
 });

@@ -94,6 +94,12 @@ static_assert(std::atomic<bool>::is_always_lock_free);
 
 }  // namespace
 
+Address Unmapped(const Address& address) {
+  const bool mapped =
+      address.family() == Family::kIpv6 && address.bits() >> 32 == 0xffff;
+  return mapped ? Address::V4(static_cast<uint32_t>(address.bits())) : address;
+}
+
 void StopOnSignals() {
   for (int number : {SIGTERM, SIGINT}) {
     std::signal(number, [](int) { stop_requested = true; });

@@ -23,6 +23,7 @@
 #include "client/channel.h"
 #include "client/planbctl/command.h"
 #include "client/planbctl/flags.h"
+#include "lpm/address.h"
 #include "lpm/prefix.h"
 #include "planb/v1/types.pb.h"
 
@@ -50,6 +51,12 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> ConnectTo(
 
 // The deadline of a call made now: --timeout from now.
 Deadline CallDeadline();
+
+// The IPv4 address that an IPv4-mapped one (RFC 4291 section 2.5.5.2) stands
+// for; every other address as it is. For text of what packets had: programs
+// with one socket for both families write IPv4 addresses so, and no IPv6 packet
+// has such an address, so that an IPv6 route would be a wrong one.
+Address Unmapped(const Address& address);
 
 // Makes SIGTERM and SIGINT set StopRequested instead of ending the process, so
 // that a command can report what it has measured.

@@ -626,6 +626,71 @@ TEST_F(EtcdAnswers, ATableIsReadAgainBesideTheOthers) {
   between_.reset();  // a call of it may yet wait
 }
 
+// The watch is so late that etcd has compacted the chunks of an entry.
+TEST_F(EtcdAnswers, ATableWhoseChunksAreGoneIsReadBesideTheOthers) {
+  struct Follower final : StoreFollower {
+    void Appended(const std::string& table, uint64_t, uint64_t position,
+                  std::vector<AcceptedBatch>) override {
+      (table == "blue" ? blue : red) = position;
+    }
+    void Replaced(StoredTable table) override {
+      (table.name == "blue" ? blue : red) = table.position;
+    }
+    void Deleted(const std::string&, uint64_t) override {}
+    void Failed(const std::string& table, uint64_t,
+                const absl::Status& why) override {
+      ADD_FAILURE() << table << " failed: " << why;
+    }
+    std::atomic<uint64_t> red = 0, blue = 0;
+  } follower;
+  EtcdStoreOptions chunked = Options(cluster_->Url(prefix_));
+  chunked.chunk_bytes = 1000;
+  Node other(Open(chunked));
+  const TableRef red = other.tables.Create("red").value();
+  const TableRef blue = other.tables.Create("blue").value();
+  std::atomic<bool> held = true;
+  std::atomic<int> waiting = 0;
+  between_->before_range = [&](const etcdserverpb::RangeRequest& request) {
+    // The read of the whole log.
+    if (request.key() !=
+        absl::StrCat(prefix_, "/state/logs/",
+                     absl::Hex(red->store_id(), absl::kZeroPad16), "/")) {
+      return Status::OK;
+    }
+    ++waiting;
+    held.wait(true);
+    return Status::OK;
+  };
+  EtcdStoreOptions options = Options(between_->Url(prefix_));
+  options.etcd.timeout = options.etcd.attempt_timeout = kPatience;
+  const auto store = Open(options);
+  held = false;
+  ASSERT_TRUE(store->Load().ok());
+  held = true;
+  waiting = 0;
+  Following following = store->Follow(follower);
+  ASSERT_TRUE(blue->Apply(Announce("::/0", 1)).ok());
+  Await([&] { return follower.blue == 1; });
+
+  between_->HoldWatch(true);
+  UpdateBatch large;
+  large.replacement = SyntheticTable({.ipv6_routes = 500});
+  ASSERT_TRUE(red->Apply(large).ok());
+  ASSERT_TRUE(blue->Apply(Announce("::/0", 2)).ok());
+  ASSERT_TRUE(cluster_->Compact().ok());
+  between_->HoldWatch(false);
+  Await([&] { return waiting == 1; });
+  ASSERT_TRUE(blue->Apply(Announce("::/0", 3)).ok());
+  Await([&] { return follower.blue == 3; });
+  EXPECT_EQ(follower.red, 0U);
+  held = false;
+  held.notify_all();
+  Await([&] { return follower.red == 1; });
+  ASSERT_TRUE(red->Apply(Announce("::/0", 3)).ok());
+  Await([&] { return follower.red == 2; });
+  following = {};
+}
+
 // The watch of the second server is late; its calls are not.
 TEST_F(EtcdAnswers, NoAnswerIsOfAHeadThatTheWatchHasLeftBehind) {
   Node first(OpenDirectly()), second(OpenBetween());

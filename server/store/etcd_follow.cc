@@ -485,8 +485,17 @@ absl::Status EtcdStore::Event(const etcdserverpb::Event& event) {
     }
     const absl::Status status =
         Deliver(id, number, kv.mod_revision(), kv.value());
-    // Entries before it are missing, or etcd has compacted its chunks.
-    return absl::IsOutOfRange(status) ? Resync() : status;
+    if (!absl::IsOutOfRange(status)) return status;
+    // Entries before it are missing, or etcd has compacted its chunks. The
+    // ReadLoop reads what replaced them, and other tables go on.
+    const MutexLock lock(mutex_);
+    const auto log = logs_.find(id);
+    if (log == logs_.end() || number < log->second.record.next()) {
+      return absl::OkStatus();
+    }
+    log->second.skipped_to = std::max(log->second.skipped_to, number + 1);
+    if (follower_ != nullptr) follower_->Missed(log->second.name, id);
+    return absl::OkStatus();
   }
   if (absl::ConsumePrefix(&key, Key("state/tables/"))) {
     if (put) {

@@ -301,6 +301,11 @@ TEST(MakeChannel, RefusesWhatCannotWork) {
            {"localhost:", "has no port"},
            {"[::1]", "has no port"},
            {"::1:50051", "[address]:port"},
+           {"localhost:0", "has no port of 1 to 65535"},
+           {"127.0.0.1:65536", "has no port of 1 to 65535"},
+           {"[::1]:99999", "has no port of 1 to 65535"},
+           {"[::1]:-1", "has no port of 1 to 65535"},
+           {"localhost:50051.5", "has no port of 1 to 65535"},
        }) {
     const auto channel = MakeChannel(target);
     ASSERT_EQ(channel.status().code(), absl::StatusCode::kInvalidArgument)

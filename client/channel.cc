@@ -28,9 +28,12 @@
 #include <string>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "absl/synchronization/mutex.h"
@@ -143,6 +146,14 @@ absl::Status CheckTarget(absl::string_view target) {
   if (bracket == absl::string_view::npos &&
       target.find(':', colon + 1) != absl::string_view::npos) {
     return Refuse(target, "has colons: write IPv6 as [address]:port");
+  }
+  // gRPC takes a number modulo 65536, which is the port of something else. A
+  // port may have a name, too.
+  const absl::string_view port = target.substr(colon + 1);
+  uint32_t number = 0;
+  if (absl::c_none_of(port, absl::ascii_isalpha) &&
+      (!absl::SimpleAtoi(port, &number) || number == 0 || number > 65535)) {
+    return Refuse(target, "has no port of 1 to 65535");
   }
   return absl::OkStatus();
 }

@@ -44,7 +44,13 @@ absl::Status CheckTarget(absl::string_view what, absl::string_view target) {
   }
   const size_t colon = target.rfind(':');
   uint32_t port = 0;
+  // An IPv6 address is in brackets, and no host has a slash, as URLs have.
+  const absl::string_view host = target.substr(0, colon);
+  const bool bracketed =
+      absl::StartsWith(host, "[") && absl::EndsWith(host, "]");
   if (colon != absl::string_view::npos && colon > 0 &&
+      (bracketed || !absl::StrContains(host, ':')) &&
+      !absl::StrContains(host, '/') &&
       absl::SimpleAtoi(target.substr(colon + 1), &port) && port > 0 &&
       port <= 65535) {
     return absl::OkStatus();

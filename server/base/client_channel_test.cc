@@ -184,6 +184,23 @@ TEST_F(ClientChannelTest, RefusesFilesThatNeverFit) {
   }
 }
 
+TEST(ClientChannel, NamesAreHostsWithPortsOrHaveASchemeOfGrpc) {
+  for (const char* target :
+       {"localhost:1", "192.0.2.1:65535", "[::1]:50051", "[fe80::1%eth0]:5",
+        "unix:///run/planb.sock", "unix:planb.sock", "unix-abstract:planb",
+        "dns:///localhost:5", "ipv6:[::1]:5"}) {
+    EXPECT_TRUE(CheckTarget("--follow", target).ok()) << target;
+  }
+  for (const char* target :
+       {"", "localhost", "localhost:", ":5", "localhost:0", "localhost:65536",
+        "localhost:-1", "::1:50051", "2001:db8::1:5", "[::1]", "[::1:5",
+        "http://localhost:5", "etcd://localhost:5", "localhost/x:5", "unix:"}) {
+    EXPECT_EQ(CheckTarget("--follow", target).message(),
+              absl::StrCat("--follow: \"", target,
+                           "\" is neither HOST:PORT nor unix:PATH"));
+  }
+}
+
 TEST(ClientChannel, IsInPlaintextWithoutAnAuthority) {
   const auto tls = StartClientTls({});
   ASSERT_TRUE(tls.ok()) << tls.status();

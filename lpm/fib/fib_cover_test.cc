@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <ostream>
@@ -21,6 +22,9 @@
 
 namespace planb {
 namespace {
+
+constexpr int kSteps = kSanitized ? 50 : 150;  // of a history
+constexpr size_t kMadeUp = kSanitized ? 15'000 : 50'000;
 
 struct Kind {
   Family family;
@@ -75,7 +79,7 @@ TEST_P(FibCover, HistoriesOfEveryLength) {
     LiveTable table(kind.family, all, {.prefix_lengths = kind.lengths});
     OldVersions old(/*most=*/3, seed);
     Random random(seed);
-    for (int step = 0; step < 150; ++step) {
+    for (int step = 0; step < kSteps; ++step) {
       const auto below = [&](uint64_t longest) {
         return Prefix::Truncate(all[random.Below(all.size())].prefix.address(),
                                 static_cast<int>(random.Below(longest + 1)));
@@ -107,7 +111,7 @@ TEST_P(FibCover, HistoriesOfEveryLength) {
 // The default route flaps, and so do a /4 and a /9: none compiles anything, and
 // what is left unused does not add up.
 TEST(FibCoverMemory, ThatOfTwoTables) {
-  const std::vector<Route> all = SyntheticTable({.ipv6_routes = 50'000});
+  const std::vector<Route> all = SyntheticTable({.ipv6_routes = kMadeUp});
   RouteSet routes(Family::kIpv6, all);
   FibCompiler compiler(Family::kIpv6);
   std::unique_ptr<const Fib> fib = compiler.Compile(routes).value();

@@ -16,33 +16,42 @@ namespace planb {
 namespace {
 
 // So much may be left to be edited one by one: what takes about a third of
-// compiling the slots of a crowded /12 anew.
+// compiling the slots of a crowded /12 anew; and by all calls together.
 constexpr size_t kMostLeft = 96;
+constexpr size_t kMostLeftByAll = 4 * kMostLeft;
 
 }  // namespace
 
 bool CoverEditor::Edit(const RouteSet& routes, const Prefix& prefix,
-                       uint32_t value, const MainTable& table) {
+                       const MainTable& table, Changes changed, uint64_t end) {
   length_ = prefix.length();
-  value_ = value;
-  left_.clear();
+  const size_t left = left_.size();
+  most_left_ = std::min(left + kMostLeft, kMostLeftByAll);
+  const auto drop_left = [&] {
+    left_.erase(left_.begin() + static_cast<ptrdiff_t>(left), left_.end());
+  };
   const int width = kMainBits - length_;
-  const uint64_t first = MainBits(prefix.first());
-  const Range within = {
-      std::max(first, table.slot.low),
-      std::min(first | ((uint64_t{1} << width) - 1), table.slot.last())};
-  if (table.slot.width < width) {
-    const std::optional<Route> cover =
-        routes.Cover(table_.PrefixOf(table.slot));
+  const bool whole_slot = table.slot.width < width;
+  const Prefix from = whole_slot ? table_.PrefixOf(table.slot) : prefix;
+  if (whole_slot) {
+    const std::optional<Route> cover = routes.Cover(from);
     if (cover.has_value() && cover->prefix.length() > length_) return true;
   }
-  FindGaps(routes, prefix, within, /*most=*/1);
+  const uint64_t first = MainBits(from.first());
+  const Range within = {
+      first,
+      std::min(first | ((uint64_t{1} << std::min(width, table.slot.width)) - 1),
+               end - 1)};
+  FindGaps(routes, from, changed, within, /*most=*/1);
   if (!gaps_.empty()) {
+    drop_left();
     // What the first gap has, all have.
+    value_ = table_.ValueOf(routes, prefix);
     old_value_ = ValueAt(gaps_[0].first);
-    left_.clear();
     if (old_value_ == value_) return true;
-    if (old_value_ != 0) FindGaps(routes, prefix, within, ~size_t{0});
+    if (old_value_ != 0) {
+      FindGaps(routes, from, changed, within, ~size_t{0});
+    }
     open_.clear();
     Walk(routes, table, table.IndexOf(within.first),
          table.IndexOf(within.last) + 1);
@@ -54,30 +63,43 @@ bool CoverEditor::Edit(const RouteSet& routes, const Prefix& prefix,
     }
     gaps_ = {};  // fib_bound.cc has no room for them beside a compilation
   }
-  return left_.size() <= kMostLeft;
+  if (left_.size() <= most_left_) return true;
+  drop_left();
+  return false;
 }
 
-// The gaps in a range of addresses, or the first `most` of them. What is left
-// are the /48s of longer routes in them.
-void CoverEditor::FindGaps(const RouteSet& routes, const Prefix& prefix,
-                           const Range& within, size_t most) {
+// The gaps in a range of addresses, which begins as `from` does, or the first
+// `most` of them: between longer routes and changes. What is left are the /48s
+// of the longest of these in them.
+void CoverEditor::FindGaps(const RouteSet& routes, const Prefix& from,
+                           Changes changed, const Range& within, size_t most) {
   gaps_.clear();
   next_gap_ = 0;
   uint64_t next = within.first;  // what is below was looked at
   const auto add_gap = [&](uint64_t end) {
     if (end > next) gaps_.push_back({next, end - 1});
   };
-  const auto width =
-      static_cast<int>(absl::bit_width(within.first ^ within.last));
-  for (auto it = routes.LowerBound(table_.PrefixOf({within.first, width}));
-       it != routes.end() && gaps_.size() < most; ++it) {
-    const Prefix longer = (*it).prefix;
-    const uint64_t at = MainBits(longer.first());
+  auto change = std::lower_bound(changed.begin(), changed.end(), from);
+  const auto end = routes.end();
+  for (auto it = routes.LowerBound(from); gaps_.size() < most;) {
+    uint64_t at;  // of the next of both
+    int length;
+    if (change != changed.end() && (it == end || *change < it->prefix)) {
+      at = MainBits(change->first());
+      length = change->length();
+      ++change;
+    } else if (it != end) {
+      at = it.packed().high >> (64 - kMainBits);
+      length = it.packed().length;
+      ++it;
+    } else {
+      break;
+    }
     if (at > within.last) break;
-    if (at < next || longer.length() <= prefix.length()) continue;
+    if (at < next || length <= length_) continue;
     add_gap(at);
-    if (longer.length() > kMainBits) Leave({at, at});
-    next = at + (uint64_t{1} << std::max(kMainBits - longer.length(), 0));
+    if (length > kMainBits) Leave({at, at});
+    next = at + (uint64_t{1} << std::max(kMainBits - length, 0));
   }
   if (gaps_.size() < most) add_gap(within.last + 1);
 }
@@ -108,7 +130,7 @@ uint32_t CoverEditor::ValueAt(uint64_t address) {
 
 // REQUIRES: within a slot that has no table.
 void CoverEditor::Leave(const Range& range) {
-  if (left_.size() > kMostLeft) return;
+  if (left_.size() > most_left_) return;
   const int width =
       std::max({static_cast<int>(absl::bit_width(range.first ^ range.last)),
                 kMainBits - AddressBits(table_.family()), 0});
@@ -128,7 +150,7 @@ void CoverEditor::LeaveLongRoutes(const RouteSet& routes, uint64_t at) {
 void CoverEditor::Walk(const RouteSet& routes, const MainTable& table,
                        uint32_t begin, uint32_t end) {
   for (uint32_t i = begin; i < end; ++i) {
-    if (table_.failed() || left_.size() > kMostLeft) return;
+    if (table_.failed() || left_.size() > most_left_) return;
     const Sharer at = {table.first + i, table.SlotAt(i)};
     const uint32_t entry = table_.EntryAt({.index = at.index});
     switch (TypeOf(entry)) {
@@ -150,13 +172,13 @@ void CoverEditor::Walk(const RouteSet& routes, const MainTable& table,
 MainTable CoverEditor::CopyTable(uint32_t entry, const Sharer& at) {
   MainTable table = MainTableAt(entry, at.slot);
   const uint32_t from = table.first / kLineWords;
+  const auto spare = spares_.Take(from);
+  if (spare.has_value()) Discard(lines_, spare->first, garbage_.lines);
   if (lines_.fresh(from)) return table;
   const uint32_t size = lines_.size(from);
   const uint32_t to = lines_.Allocate(size);
   if (table_.failed()) return table;
   std::memcpy(lines_.at(to), lines_.at(from), size * sizeof(Line));
-  const auto spare = spares_.Take(from);
-  if (spare.has_value()) Discard(lines_, spare->first, garbage_.lines);
   Discard(lines_, from, garbage_.lines);
   table.first = to * kLineWords;
   table_.WriteEntry({.index = at.index}, table.Entry());

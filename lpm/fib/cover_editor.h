@@ -25,6 +25,12 @@ namespace planb {
 // neighbours may have one value afterwards. Where an interval holds addresses
 // of the prefix and of longer routes, which had one value, or where longer
 // routes than a /48 are, what is left to be done is listed. Thread-compatible.
+//
+// Of several changes in one generation, each prefix takes part as its addresses
+// that no longer route and no longer change holds. These had one value before
+// all of the changes, have one after, and are no other change's: so the longest
+// come first, and each finds its own as they were. To write elsewhere is right
+// where a longer change is made later, from the routes alone.
 class CoverEditor {
  public:
   CoverEditor(TableCompiler& table, PartitionEditor& editor,
@@ -35,17 +41,25 @@ class CoverEditor {
         spares_(spares),
         garbage_(garbage) {}
 
-  // `routes` are those of `table` but for `prefix`, which covers some slots of
-  // it, and which has `value` now. Writes to `table`, which no reader knows.
-  // False if too much would be left: then some of it has been done.
-  // O(bytes of what the prefix covers there); and O(routes there) if it decided
-  // these addresses before, or a shorter one did.
-  bool Edit(const RouteSet& routes, const Prefix& prefix, uint32_t value,
-            const MainTable& table);
+  // `table`, which no reader knows, is that of other routes than `routes`:
+  // they differ at `prefix`, which covers some slots of it, and within the
+  // table's slot and the prefix at most at those of `changed` that are longer.
+  // Afterwards it is that of `routes` at all addresses of the prefix, but for
+  // what left() has, for what these longer ones hold, and for addresses, by
+  // bits 0..47, that are not before `end`. False if too much would be left:
+  // then some of it has been done, and nothing is left.
+  // O(bytes of what the prefix covers there + changed); and O(routes there) if
+  // it decided these addresses before, or a shorter one did.
+  // REQUIRES: `changed` ascends. No longer change than the prefix holds all of
+  // the table's slot. Longer ones that cover slots of a table came before.
+  bool Edit(const RouteSet& routes, const Prefix& prefix,
+            const MainTable& table, absl::Span<const Prefix> changed,
+            uint64_t end);
 
-  // What is left after Edit: prefixes within a slot that has no table, to be
-  // edited as if they had changed. The next Edit empties it.
+  // What is left after calls of Edit: prefixes within a slot that has no table,
+  // to be edited as if they had changed.
   const std::vector<Prefix>& left() const { return left_; }
+  void ClearLeft() { left_.clear(); }
 
  private:
   // Bits 0..47 of a first and a last address.
@@ -63,7 +77,9 @@ class CoverEditor {
   };
   enum class Share { kNone, kSome, kAll };
 
-  void FindGaps(const RouteSet& routes, const Prefix& prefix,
+  using Changes = absl::Span<const Prefix>;
+
+  void FindGaps(const RouteSet& routes, const Prefix& from, Changes changed,
                 const Range& within, size_t most);
   Share ShareOfGaps(const Range& range);
   uint32_t ValueAt(uint64_t address);
@@ -84,15 +100,17 @@ class CoverEditor {
 
   // Of the present call.
   int length_ = 0;
+  size_t most_left_ = 0;
   uint32_t old_value_ = 0, value_ = 0;
   // Where there is no longer route; where the old value is 0, which no route
   // has, the first of them only.
   std::vector<Range> gaps_;
   size_t next_gap_ = 0;
-  std::vector<Prefix> left_;
   std::vector<Open> open_;
   std::vector<PartitionEditor::Found> found_;
   std::vector<uint32_t> changed_;
+
+  std::vector<Prefix> left_;
 };
 
 }  // namespace planb

@@ -55,9 +55,9 @@
 // compilation took C: an update that would exceed it compiles everything. So
 // has that of descriptors, 3C + 2048; but as all of them are of one size, what
 // is free is used first, and no update begins with more than 2C + 1024 in use.
-// Next hops likewise. The gaps of a cover are 16 bytes for each route of a slot
-// of the root, in a vector that doubles: less than the lists of intervals, with
-// which they are never.
+// Next hops likewise. The gaps of a cover are 16 bytes for each route or change
+// of a slot of the root, in a vector that doubles: less than the lists of
+// intervals, with which they are never.
 //
 // *Packing in steps.* C is what the steps compile; the tables of slots that no
 // step can compile count for 1/32 line a cut at most. A step ends a run where a

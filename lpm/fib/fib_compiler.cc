@@ -25,10 +25,6 @@ namespace {
 // Changes of the root that are remembered, to bring older roots up to date.
 constexpr size_t kRootChanges = 256;
 
-// A change of a shorter prefix may be one of most of the table. With others it
-// is better compiled, and so packed, as a whole.
-constexpr int kLeastEdited = 8;
-
 // Routes that an update packs for each of its changes, beside those that it
 // packs anyway: a quarter of what a change takes.
 constexpr size_t kPackedPerChange = 32;
@@ -92,23 +88,17 @@ class FibCompiler::Impl {
       ++counters_.compacted;
       return Compile(routes);
     }
-    const bool wide = std::any_of(
-        changed.begin(), changed.end(),
-        [](const Prefix& prefix) { return prefix.length() < kLeastEdited; });
-    if (changed.size() > MostChanges(routes.size()) ||
-        (wide && changed.size() > 1)) {
+    if (changed.size() > MostChanges(routes.size())) {
       ++counters_.full;
       return Compile(routes);
     }
-    // A step would compile most of the table anew, at once.
-    if (wide) packer_ = nullptr;
     changed_.assign(changed.begin(), changed.end());
     if (changed_.size() > 1) {
       std::sort(changed_.begin(), changed_.end());
       changed_.erase(std::unique(changed_.begin(), changed_.end()),
                      changed_.end());
     }
-    if (packer_ == nullptr && !wide && routes.size() > packing_.routes &&
+    if (packer_ == nullptr && routes.size() > packing_.routes &&
         (packing_.always || BadlyPacked(routes.size(), /*share=*/2))) {
       packer_ =
           std::make_unique<TablePacker>(*table_, limits_, packing_.routes);

@@ -61,12 +61,11 @@ class FibCompiler {
   //
   // Edits, for each change, a partition of some hundred intervals, and as much
   // below each descriptor on the way to it, reading the routes that the prefix
-  // covers. A prefix that covers slots of a table, and is the only change, is
-  // edited in copies of what shows its value: O(bytes of the FIB below it), and
-  // O(routes below it) unless it is announced where nothing covers it. Where
-  // many intervals are only in part what it decides, and with other changes, a
-  // prefix that covers much of a slot's table recompiles the slot. Prefixes
-  // shorter than /8 with others, or more changes than MostChanges(), recompile
+  // covers. A prefix that covers slots of a table is edited in copies of what
+  // shows its value: O(bytes of the FIB below it), and O(routes below it)
+  // unless it is announced where nothing covers it. Where many intervals are
+  // only in part what it decides, or several such changes are in each other, it
+  // recompiles what it covers. More changes than MostChanges() recompile
   // everything. So does a call after one that failed, by an error or by an
   // allocation that threw an exception.
   //

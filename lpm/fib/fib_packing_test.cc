@@ -243,9 +243,9 @@ TEST(FibPacked, WhatNoReaderHoldsIsNoReasonToPack) {
   ASSERT_EQ(DifferencesAtBoundaries(*fib, RoutesOf(routes)), "");
 }
 
-// What covers most of the table changes while little of it is packed: then all
-// of that is compiled twice, but counts once, and is not taken for growth.
-TEST(FibPacked, CountsWhatACoverCompiledBefore) {
+// What covers most of the table changes with each step, and with others: it is
+// edited as far as the table is packed, and counts as what was packed.
+TEST(FibPacked, FollowsADefaultRouteThatFlaps) {
   RouteSet routes(Family::kIpv6);
   Random random(6);
   for (int i = 0; i < 20'000; ++i) {
@@ -254,22 +254,48 @@ TEST(FibPacked, CountsWhatACoverCompiledBefore) {
         static_cast<NextHopId>(1 + random.Below(200)));
   }
   const auto compiler =
-      FibLimitsPeer::Compiler(Family::kIpv6, AlwaysPacking(1000));
+      FibLimitsPeer::Compiler(Family::kIpv6, AlwaysPacking(2000));
   std::unique_ptr<const Fib> fib = compiler->Compile(routes).value();
-  while (compiler->packing_bytes() == 0) {
-    fib = compiler->Update(routes, {}).value();
-  }
-  const Prefix cover = P("2a00::/8");
-  routes.Announce(cover, 7);
-  fib = compiler->Update(routes, {cover}).value();
-  ASSERT_EQ(compiler->counters().packed, 0U);
-  while (compiler->counters().packed == 0) {
-    fib = compiler->Update(routes, {}).value();
+  while (compiler->counters().packed < 2) {
+    const std::vector<Prefix> changed = {
+        P("::/0"), P("2a00::/8"),
+        V6(0x2a00'0000'0000'0000 | random.Below(1 << 30) << 20, 0, 44)};
+    for (const Prefix& prefix : changed) {
+      routes.Exchange(prefix, random.Chance(1, 3) ? kNoRoute
+                                                  : static_cast<NextHopId>(
+                                                        201 + random.Below(3)));
+    }
+    const size_t before = compiler->packing_bytes();
+    fib = compiler->Update(routes, changed).value();
+    // Two portions and a large table, as above, and a partition in a copy.
+    const size_t after = compiler->packing_bytes();
+    if (before > 0 && after > before) {
+      EXPECT_LE(after - before, size_t{2} << 20);
+    }
+    ASSERT_EQ(compiler->counters().full, 0U);
     ASSERT_EQ(compiler->counters().compacted, 0U);
+    ASSERT_EQ(DifferencesAtBoundaries(*fib, RoutesOf(routes)), "");
   }
-  ASSERT_EQ(DifferencesAtBoundaries(*fib, RoutesOf(routes)), "");
-  fib = compiler->Update(routes, {}).value();
-  EXPECT_EQ(compiler->counters().compacted, 0U);
+}
+
+// A cover decides, of what is packed, only what is around hosts: the first
+// address that it has alone is not compiled yet.
+TEST(FibPacked, FollowsACoverOfHosts) {
+  RouteSet routes(Family::kIpv6);
+  for (uint64_t i = 0; i + 1 < 4096; ++i) {
+    routes.Announce(V6(0x2a00'0000'0000'0000 | i << 16, i, 128),
+                    static_cast<NextHopId>(1 + i % 3));
+  }
+  const Prefix cover = P("2a00::/36");
+  const auto compiler =
+      FibLimitsPeer::Compiler(Family::kIpv6, AlwaysPacking(200));
+  std::unique_ptr<const Fib> fib = compiler->Compile(routes).value();
+  for (NextHopId i = 0; compiler->counters().packed < 3; ++i) {
+    routes.Exchange(cover, i % 2 == 0 ? 7 : kNoRoute);
+    fib = compiler->Update(routes, {cover}).value();
+    ASSERT_EQ(compiler->counters().full, 0U);
+    ASSERT_EQ(DifferencesAtBoundaries(*fib, RoutesOf(routes)), "") << i;
+  }
 }
 
 // The pages that it has the kernel clear count before it writes to them.

@@ -74,7 +74,7 @@ bool TablePacker::Step(TableCompiler& in_use, const RouteSet& routes,
     ++count;
   }
   updater_->Update(routes, changed.first(count), /*generation=*/0,
-                   /*oldest=*/0);
+                   /*oldest=*/0, /*end=*/next_);
   updater_->roots().clear();
   cuts_ = 0;
   for (size_t work = 0; work < most && next_ < kMainEnd && !failed();) {

@@ -38,6 +38,18 @@ uint64_t SlotsTouched(absl::Span<const Prefix> changed, int length) {
 
 bool IsLong(const Prefix& prefix) { return prefix.length() > kMainBits; }
 
+uint32_t RootIndex(const Prefix& prefix) {
+  return static_cast<uint32_t>(MainBits(prefix.first()) >> kBelowRoot);
+}
+
+MainSlot RootSlot(uint32_t index) {
+  return {uint64_t{index} << kBelowRoot, kBelowRoot};
+}
+
+// So many changes that cover slots of a table are edited if each is in the one
+// before. The edit of one takes about a third of compiling what it covers.
+constexpr size_t kMostNested = 4;
+
 // Whether `visit` is true for all values, none with a flag, that addresses have
 // in a slot: `entry` leads to it, and `slot` is its place in the key space of a
 // descriptor of `length` bits. Ends at the first that is not.
@@ -91,34 +103,22 @@ bool AllValues(TableCompiler& table, uint32_t entry, const MainSlot& slot,
 }  // namespace
 
 void TableUpdater::Update(const RouteSet& routes, Changes changed,
-                          uint64_t generation, uint64_t oldest) {
+                          uint64_t generation, uint64_t oldest, uint64_t end) {
   generation_ = generation;
   oldest_ = oldest;
+  end_ = end;
   written_.clear();
-  // What a table says before all of it is compiled is no guide.
-  covers_ = changed.size() == 1 && generation != 0;
+  wide_.clear();
+  for (const Prefix& prefix : changed) {
+    if (prefix.length() <= kRootBits) wide_.push_back(prefix);
+  }
   if (changed.size() > 1) Prefetch(changed);
+  if (!wide_.empty()) UpdateWide(routes, changed);
   while (!changed.empty() && !table_.failed()) {
-    // The slots of the first change, and all changes in them.
-    const auto first =
-        static_cast<uint32_t>(MainBits(changed[0].first()) >> kBelowRoot);
-    const auto slots =
-        static_cast<uint32_t>(SlotsTouched(changed.first(1), kRootBits));
-    size_t count = 0;
-    for (uint32_t i = first; i < first + slots && !table_.failed(); ++i) {
-      if (covers_ && slots > 1) {
-        i = CoverRoot(routes, changed[0], i, first + slots);
-        if (i == first + slots) {
-          count = 1;
-          break;
-        }
-      }
-      const MainSlot slot = {uint64_t{i} << kBelowRoot, kBelowRoot};
-      count = CountIn(changed, slot);
-      roots_.push_back(i);
-      UpdateSlot(
-          routes, changed.first(slots > 1 ? 1 : count),
-          {.slot = slot, .position = {.apart = &table_.root().entries[i]}});
+    const uint32_t root = RootIndex(changed[0]);
+    const size_t count = CountIn(changed, RootSlot(root));
+    if (wide_.empty() || !done_[root]) {
+      UpdateRootSlot(routes, nullptr, changed.first(count), root);
     }
     changed.remove_prefix(count);
   }
@@ -167,6 +167,34 @@ void TableUpdater::Prefetch(Changes changed) {
   }
 }
 
+// Updates the slots of the root that changes hold, but for those in which these
+// decide nothing. In each of them the longest decides alone.
+void TableUpdater::UpdateWide(const RouteSet& routes, Changes changed) {
+  done_.reset();
+  std::sort(wide_.begin(), wide_.end(), [](const Prefix& a, const Prefix& b) {
+    return a.length() > b.length();
+  });
+  const auto last_root = static_cast<uint32_t>((end_ - 1) >> kBelowRoot);
+  for (const Prefix& prefix : wide_) {
+    const uint32_t first = RootIndex(prefix);
+    const uint32_t end = std::min(
+        first + (uint32_t{1} << (kRootBits - prefix.length())), last_root + 1);
+    for (uint32_t i = first; i < end && !table_.failed(); ++i) {
+      i = CoverRoot(routes, prefix, i, end);
+      if (i == end || done_[i]) continue;
+      done_[i] = true;
+      const MainSlot slot = RootSlot(i);
+      const auto begin = std::partition_point(
+          changed.begin(), changed.end(), [&slot](const Prefix& change) {
+            return MainBits(change.first()) < slot.low;
+          });
+      const Changes from =
+          changed.subspan(static_cast<size_t>(begin - changed.begin()));
+      UpdateRootSlot(routes, &prefix, from.first(CountIn(from, slot)), i);
+    }
+  }
+}
+
 // Gives slots of the root from `i` on their value, as long as they have but one
 // and `prefix`, which covers them, decides it alone or not at all. Returns the
 // first other one, or `end`.
@@ -175,15 +203,14 @@ uint32_t TableUpdater::CoverRoot(const RouteSet& routes, const Prefix& prefix,
   const auto is_value = [&](uint32_t slot) {
     return TypeOf(table_.root().entries[slot]) == kValueEntry;
   };
+  if (!is_value(i)) return i;
   const uint32_t value = table_.ValueOf(routes, prefix);
   while (i < end && is_value(i)) {
-    const Prefix slot =
-        table_.PrefixOf({uint64_t{i} << kBelowRoot, kBelowRoot});
+    const Prefix slot = table_.PrefixOf(RootSlot(i));
     const RouteSet::const_iterator next = routes.LowerBound(slot);
     uint32_t free_end = end;  // no route begins in the slots before
     if (next != routes.end()) {
-      free_end = static_cast<uint32_t>(std::min<uint64_t>(
-          end, MainBits((*next).prefix.first()) >> kBelowRoot));
+      free_end = std::min(end, RootIndex((*next).prefix));
     }
     if (free_end == i) return i;
     const std::optional<Route> cover = routes.Cover(slot, next);
@@ -194,34 +221,112 @@ uint32_t TableUpdater::CoverRoot(const RouteSet& routes, const Prefix& prefix,
     for (; i < free_end && is_value(i); ++i) {
       table_.root().entries[i] = MakeEntry(kValueEntry, value);
       roots_.push_back(i);
+      done_[i] = true;
     }
   }
   return i;
 }
 
-// Changes the slots of a table that `prefix`, the only change, covers.
-void TableUpdater::EditCover(const RouteSet& routes, const Prefix& prefix,
-                             const Place& place) {
-  const uint32_t entry = table_.EntryAt(place.position);
-  MainTable table = MainTableAt(entry, place.slot);
-  const size_t written_before = written_.size();
-  table.first = CopyTable(entry, KeyOf(place.slot),
-                          place.slot.width - table.below, place.position);
-  if (table_.failed()) return;
-  const bool edited =
-      cover_editor_.Edit(routes, prefix, table_.ValueOf(routes, prefix), table);
-  // What is left is of parts of the prefix, and so of several old values.
-  covers_ = false;
-  if (edited) {
+// Updates a slot of the root where `changed`, which begin in it, changed, and
+// `wide`, if any, which is the longest change that holds the slot.
+void TableUpdater::UpdateRootSlot(const RouteSet& routes, const Prefix* wide,
+                                  Changes changed, uint32_t root) {
+  while (!changed.empty() && changed[0].length() <= kRootBits) {
+    changed.remove_prefix(1);
+  }
+  if (wide == nullptr && changed.empty()) return;
+  roots_.push_back(root);
+  const Place place = {.slot = RootSlot(root),
+                       .position = {.apart = &table_.root().entries[root]}};
+  const uint32_t entry = *place.position.apart;
+  if (TypeOf(entry) != kTableEntry) return CompileAnew(routes, place);
+  ListCovers(changed, place.slot, entry);
+  if (wide != nullptr || !covers_.empty()) {
+    cover_editor_.ClearLeft();
+    std::sort(covers_.begin(), covers_.end(), [&](uint32_t a, uint32_t b) {
+      return changed[a].length() > changed[b].length();
+    });
+    std::erase_if(covers_, [&](uint32_t i) {
+      return table_.failed() ||
+             !EditCover(routes, changed[i], changed.subspan(i + 1), place.slot,
+                        place.position);
+    });
+    if (table_.failed()) return;
+    if (wide != nullptr &&
+        !EditCover(routes, *wide, changed, place.slot, place.position)) {
+      return CompileAnew(routes, place);
+    }
+    others_.clear();
+    std::sort(covers_.begin(), covers_.end());
+    for (uint32_t i = 0, next = 0; i < changed.size(); ++i) {
+      if (next < covers_.size() && covers_[next] == i) {
+        ++next;
+      } else {
+        others_.push_back(changed[i]);
+      }
+    }
     for (const Prefix& left : cover_editor_.left()) {
       if (table_.failed()) return;
       UpdateSlot(routes, {&left, 1}, place);
     }
+    changed = others_;
+  }
+  if (!changed.empty() && !table_.failed()) {
+    UpdateSlot(routes, changed, place);
+  }
+}
+
+// Lists the changes that cover slots of a table in `slot`, whose entry is
+// `entry`.
+void TableUpdater::ListCovers(Changes changed, const MainSlot& slot,
+                              uint32_t entry) {
+  covers_.clear();
+  const auto covers = [&](const Prefix& prefix) {
+    MainSlot at = slot;
+    uint32_t below = entry;
+    while (TypeOf(below) == kTableEntry) {
+      const MainTable table = MainTableAt(below, at);
+      if (prefix.length() < kMainBits - table.below) return true;
+      const uint32_t index = table.IndexOf(MainBits(prefix.first()));
+      at = table.SlotAt(index);
+      below = table_.EntryAt({.index = table.first + index});
+    }
+    return false;
+  };
+  std::vector<uint32_t> around;
+  for (uint32_t i = 0; i < changed.size(); ++i) {
+    if (changed[i].length() >= kMainBits || !covers(changed[i])) continue;
+    while (!around.empty() && !changed[around.back()].Covers(changed[i])) {
+      around.pop_back();
+    }
+    if (around.size() == kMostNested) continue;
+    around.push_back(i);
+    covers_.push_back(i);
+  }
+}
+
+// Changes the slots of a table that `prefix` covers; `changed` are the other
+// changes in it. False if that is left to be done.
+bool TableUpdater::EditCover(const RouteSet& routes, const Prefix& prefix,
+                             Changes changed, const MainSlot& slot,
+                             Position position) {
+  const uint32_t entry = table_.EntryAt(position);
+  MainTable table = MainTableAt(entry, slot);
+  const size_t written_before = written_.size();
+  table.first =
+      CopyTable(entry, KeyOf(slot), slot.width - table.below, position);
+  if (table_.failed()) return false;
+  bool edited = false;
+  if (prefix.length() < kMainBits - table.below) {
+    edited = cover_editor_.Edit(routes, prefix, table, changed, end_);
+  } else {
+    const uint32_t index = table.IndexOf(MainBits(prefix.first()));
+    edited = EditCover(routes, prefix, changed, table.SlotAt(index),
+                       {.index = table.first + index});
   }
   spares_.Written(table.first / kLineWords, table.entries() / kLineWords,
                   absl::MakeConstSpan(written_).subspan(written_before));
-  if (!edited) UpdateSlot(routes, {&prefix, 1}, place);
-  covers_ = true;
+  return edited;
 }
 
 // Tables of fewer lines are copied whole.
@@ -256,9 +361,6 @@ void TableUpdater::UpdateSlot(const RouteSet& routes, Changes changed,
   const MainTable before = MainTableAt(entry, slot);
   const int length = kMainBits - before.below;
   const uint32_t entries = before.entries();
-  if (covers_ && changed[0].length() < length) {
-    return EditCover(routes, changed[0], place);
-  }
   if (all || SlotsTouched(changed, length) > entries / 4) {
     return CompileAnew(routes, place);
   }

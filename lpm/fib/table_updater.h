@@ -6,6 +6,7 @@
 #ifndef PLANB_LPM_FIB_TABLE_UPDATER_H_
 #define PLANB_LPM_FIB_TABLE_UPDATER_H_
 
+#include <bitset>
 #include <cstdint>
 #include <vector>
 
@@ -43,10 +44,12 @@ class TableUpdater {
   // from at most at `changed`. Writes to the root, and to lines and descriptors
   // that were not in use, but to none that were. If the table failed(), it is
   // of no use. It becomes that of `generation`; `oldest` is the oldest one that
-  // has readers. REQUIRES: `changed` ascends; `generation` is 0 as long as not
-  // all of the table is compiled.
+  // has readers. As long as only the addresses before `end`, by bits 0..47, are
+  // compiled, the others do not matter. REQUIRES: `changed` ascends, and begins
+  // before `end`.
   void Update(const RouteSet& routes, absl::Span<const Prefix> changed,
-              uint64_t generation, uint64_t oldest);
+              uint64_t generation, uint64_t oldest,
+              uint64_t end = uint64_t{1} << kMainBits);
 
   // What Update left unused, and the entries of the root that it wrote, since
   // these were last emptied.
@@ -68,11 +71,15 @@ class TableUpdater {
   };
 
   void Prefetch(Changes changed);
-  void UpdateSlot(const RouteSet& routes, Changes changed, const Place& place);
+  void UpdateWide(const RouteSet& routes, Changes changed);
   uint32_t CoverRoot(const RouteSet& routes, const Prefix& prefix, uint32_t i,
                      uint32_t end);
-  void EditCover(const RouteSet& routes, const Prefix& prefix,
-                 const Place& place);
+  void UpdateRootSlot(const RouteSet& routes, const Prefix* wide,
+                      Changes changed, uint32_t root);
+  void ListCovers(Changes changed, const MainSlot& slot, uint32_t entry);
+  bool EditCover(const RouteSet& routes, const Prefix& prefix, Changes changed,
+                 const MainSlot& slot, Position position);
+  void UpdateSlot(const RouteSet& routes, Changes changed, const Place& place);
   void CompileAnew(const RouteSet& routes, const Place& place);
   void EditSlot(const RouteSet& routes, const Prefix& prefix,
                 const Place& place);
@@ -91,13 +98,19 @@ class TableUpdater {
   TableCompiler& table_;
   PartitionEditor editor_;
   CoverEditor cover_editor_;
-  // Whether the change in work may be one of a cover of what was right before.
-  bool covers_ = false;
   Garbage garbage_;
   std::vector<uint32_t> roots_;
   SpareTables spares_;
   std::vector<uint32_t> written_;  // lines of tables, in this update
-  uint64_t generation_ = 0, oldest_ = 0;
+  uint64_t generation_ = 0, oldest_ = 0, end_ = 0;
+  // Changes that hold slots of the root, the longest first, and the slots that
+  // are done with one of them.
+  std::vector<Prefix> wide_;
+  std::bitset<kRootEntries> done_;
+  // Of a slot of the root: which of its changes cover slots of a table, and
+  // then all others.
+  std::vector<uint32_t> covers_;
+  std::vector<Prefix> others_;
   // How far down the way of a change Prefetch is.
   struct Ahead {
     uint64_t low;

@@ -87,7 +87,7 @@ TEST_F(PlanbctlEnrichTest, AddsMembersToJsonLinesAndKeepsTheirBytes) {
       "\"dst_prefix_length\":8}");
 }
 
-// Whatever writes JSON may escape any character, and put anything anywhere.
+// JSON may have an escape for any character, and any value anywhere.
 TEST_F(PlanbctlEnrichTest, ReadsMembersAsJsonHasThem) {
   Do("table create red");
   Do("--table=red announce 10.0.0.0/8 5");

@@ -57,7 +57,8 @@ ABSL_FLAG(std::vector<std::string>, fibs,
                                     "poptrie", "cp-trie", "hbs", "neurotrie"}),
           "the tables: also rpc");
 ABSL_FLAG(std::string, rx, "0", "cores that receive");
-ABSL_FLAG(std::string, lpm, "0", "cores that look up and send");
+ABSL_FLAG(std::string, lpm, "0", "cores that look up");
+ABSL_FLAG(std::string, tx, "", "cores that send; without, those of --lpm do");
 ABSL_FLAG(uint32_t, burst, 32, "packets looked up at once");
 ABSL_FLAG(uint32_t, packets, 512, "packets that go around");
 ABSL_FLAG(uint32_t, in_flight, 32, "rpc: bursts of a core in flight");
@@ -210,11 +211,13 @@ class Measurement {
     }
     if (!status.ok()) return status;
     std::printf(
-        "table,routes,trace,burst,rx,lpm,changes,restart,fib,mpps,least,most,"
-        "ns,lost,wrong,paced_mpps,p50_us,p99_us,wire,reception,lookup,lpm,"
+        "table,routes,trace,burst,rx,lpm,tx,changes,restart,fib,mpps,least,"
+        "most,"
+        "ns,to_first,lost,wrong,paced_mpps,p50_us,p99_us,wire,reception,lookup,"
+        "lpm,"
         "sending,network,timed_mpps\n");
     for (const std::string& name : names) {
-      Print(name, turns[name], paced[name], timed[name]);
+      Print(name, turns[name], turns[names[0]], paced[name], timed[name]);
     }
     return status;
   }
@@ -227,10 +230,9 @@ class Measurement {
     Port port = {.interface = "around"};
     absl::Status status;
     if (absl::GetFlag(FLAGS_wire).empty()) {
-      // Each core that looks up sends.
       ring_ = rte_ring_create("around", 4096, SOCKET_ID_ANY,
                               RING_F_MP_HTS_ENQ | RING_F_SC_DEQ);
-      std::vector<rte_ring*> tx(options_.lpm.size(), ring_);
+      std::vector<rte_ring*> tx(options_.tx_queues(), ring_);
       const int device = rte_eth_from_rings(
           "around", &ring_, 1, tx.data(), static_cast<unsigned>(tx.size()), 0);
       if (device < 0) return absl::InternalError("no port of a ring");
@@ -410,20 +412,27 @@ class Measurement {
     return Median(all);
   }
 
+  // `first`: the turns of the first table. A turn is compared with the one of
+  // the first table beside it, as the machine's speed changes with time.
   void Print(const std::string& name, std::vector<Turn> turns,
-             const std::vector<Turn>& paced,
+             const std::vector<Turn>& first, const std::vector<Turn>& paced,
              const std::vector<Turn>& timed) const {
+    std::vector<double> to_first;
+    for (size_t i = 0; i < turns.size(); ++i) {
+      to_first.push_back(turns[i].mpps / first[i].mpps);
+    }
     const double median = MedianOf(turns, &Turn::mpps);
     const auto [least, most] = std::minmax_element(
         turns.begin(), turns.end(),
         [](const Turn& a, const Turn& b) { return a.mpps < b.mpps; });
     std::printf(
-        "%s,%zu,%s,%zu,%s,%s,%.0f,%d,%s,%.3f,%.3f,%.3f,%.1f,",
+        "%s,%zu,%s,%zu,%s,%s,%s,%.0f,%d,%s,%.3f,%.3f,%.3f,%.1f,%.3f,",
         table_.name.c_str(), table_.routes.size(),
         absl::GetFlag(FLAGS_trace).c_str(), options_.burst,
         absl::GetFlag(FLAGS_rx).c_str(), absl::GetFlag(FLAGS_lpm).c_str(),
-        MedianOf(turns, &Turn::changes), absl::GetFlag(FLAGS_restart) ? 1 : 0,
-        name.c_str(), median, least->mpps, most->mpps, 1e3 / median);
+        absl::GetFlag(FLAGS_tx).c_str(), MedianOf(turns, &Turn::changes),
+        absl::GetFlag(FLAGS_restart) ? 1 : 0, name.c_str(), median, least->mpps,
+        most->mpps, 1e3 / median, Median(to_first));
     turns.insert(turns.end(), paced.begin(), paced.end());
     turns.insert(turns.end(), timed.begin(), timed.end());
     uint64_t lost = 0, wrong = 0;
@@ -470,9 +479,12 @@ class Measurement {
 absl::Status Measure() {
   const auto rx = ParseCpuList(absl::GetFlag(FLAGS_rx));
   const auto lpm = ParseCpuList(absl::GetFlag(FLAGS_lpm));
-  if (!rx.ok() || !lpm.ok()) return rx.ok() ? lpm.status() : rx.status();
-  absl::Status status = CheckCpus(*rx);
-  status.Update(CheckCpus(*lpm));
+  const std::string tx_flag = absl::GetFlag(FLAGS_tx);
+  const auto tx = tx_flag.empty() ? std::vector<int>() : ParseCpuList(tx_flag);
+  absl::Status status;
+  for (const auto* const cpus : {&rx, &lpm, &tx}) {
+    status.Update(cpus->ok() ? CheckCpus(**cpus) : cpus->status());
+  }
   if (!status.ok()) return status;
   const uint32_t packets = absl::GetFlag(FLAGS_packets);
   const uint32_t addresses = absl::GetFlag(FLAGS_addresses);
@@ -500,7 +512,8 @@ absl::Status Measure() {
   Measurement measurement(*table, *trace,
                           {.rx = *rx,
                            .lpm = *lpm,
-                           .fused = true,
+                           .tx = *tx,
+                           .fused = tx->empty(),
                            .burst = absl::GetFlag(FLAGS_burst),
                            .ring = std::bit_ceil(packets + 1)});
   return measurement.Run();

@@ -6,7 +6,7 @@
 #   examples/router/measure.sh [PART...] [-- FLAGS_OF_MEASURE...] > router.csv
 #
 # The parts, by default all:
-#   tables   each table in turns, by one core; where one core receives, another looks up
+#   tables   each table in turns: one core for all; one that looks up, one for the rest
 #   rpc      lookups by a server at the other core, and the latency at half the rate
 #   changes  while 10,000 routes change a second
 #   restart  while the server is killed and comes back
@@ -36,7 +36,7 @@ for part in "${parts[@]}"; do
     for table in real 1000000; do
       for trace in match zipf; do measure --table=$table --trace=$trace; done
     done
-    measure --lpm=1
+    measure --lpm=1 --tx=0
     ;;
   rpc) measure --fibs=constant,local,rpc --burst=64 --packets=2500 --latency ;;
   changes) measure --fibs=local,rpc --burst=64 --packets=2500 --changes=10000 ;;

@@ -9,12 +9,12 @@
 #   feed/measure.sh TABLE...     # files of "PREFIX NUMBER" lines
 #
 # In the environment: PLANB_SERVER_BINARY (default: bazel-bin's), PLANB_FEED_KINDS (default:
-# all), PLANB_FEED_SECONDS of changes (default 60; 0: none), PLANB_FEED_PROFILE, a file for
-# a profile of the feed. The load of the machine is printed beside each line, and belongs
-# to what it says.
+# all), PLANB_FEED_SECONDS of changes (default 60; 0: none), PLANB_FEED_ATTRIBUTES of bgp
+# and bmp (default: gateway), PLANB_FEED_PROFILE, a file for a profile of the feed. The load
+# of the machine is printed beside each line, and belongs to what it says.
 set -euo pipefail
 if [[ $# == 0 ]]; then
-  sed -n '4,16s/^# \{0,1\}//p' "$0" >&2
+  sed -n '4,17s/^# \{0,1\}//p' "$0" >&2
   exit 2
 fi
 PLANB_FEED_TABLES=$(realpath "$@" | tr '\n' ' ')

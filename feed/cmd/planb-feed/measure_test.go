@@ -74,7 +74,7 @@ func TestMeasure(t *testing.T) {
 		"bgp":  func() teller { return &bgpTeller{} },
 		"bmp":  func() teller { return &bmpTeller{} },
 	}
-	fmt.Println("source  routes   visible  processor  server's  peer's  memory  p50      p99      load")
+	fmt.Println("source  routes   objects  visible  processor  server's  peer's  memory  p50      p99      load")
 	for _, kind := range strings.Fields(os.Getenv("PLANB_FEED_KINDS")) {
 		measure(t, kind, tellers[kind](), tables)
 	}
@@ -107,13 +107,19 @@ func measure(t *testing.T, kind string, from teller, tables []string) {
 	before := load(t)
 	s := startServer(t, "--store=none")
 	f := &feed{t: t, folder: t.TempDir()}
-	f.configure(s, fmt.Sprintf("sources:\n  - {name: measured, kind: %s, options: {%s}}\n", kind, from.section(t)))
+	options := from.section(t)
+	if attributes := os.Getenv("PLANB_FEED_ATTRIBUTES"); attributes != "" {
+		options += ", attributes: " + attributes
+	}
+	f.configure(s, fmt.Sprintf("sources:\n  - {name: measured, kind: %s, options: {%s}}\n", kind, options))
 	f.run()
 	client := s.client()
 	eventually(t, "the server is followed", func() bool { return strings.Contains(f.page("/metrics"), "planb_feed_connected 1") })
 	began := from.begin(t, f, tables)
+	objects := uint64(0)
 	visible := func() bool {
 		table, err := client.Table(t.Context())
+		objects = table.GetNextHops()
 		return err == nil && table.VisibleGeneration == table.AcceptedGeneration &&
 			table.RoutesV4+table.RoutesV6 == uint64(len(prefixes))
 	}
@@ -142,7 +148,7 @@ func measure(t *testing.T, kind string, from teller, tables []string) {
 		lags := churn(t, client, from, prefixes, time.Duration(seconds)*time.Second)
 		p50, p99 = lags[len(lags)/2].String(), lags[len(lags)*99/100].String()
 	}
-	fmt.Printf("%-6s  %7d  %6.2fs  %8.2fs  %7.2fs  %6s  %4dMB  %-7s  %-7s  %s to %s\n", kind, len(prefixes), took.Seconds(),
+	fmt.Printf("%-6s  %7d  %7d  %6.2fs  %8.2fs  %7.2fs  %6s  %4dMB  %-7s  %-7s  %s to %s\n", kind, len(prefixes), objects, took.Seconds(),
 		processor, servers, peers, peakMemory(t, f)>>10, p50, p99, before, load(t))
 	f.stop(unix.SIGTERM)
 	s.stop(unix.SIGKILL)

@@ -290,28 +290,11 @@ TEST(MakeChannel, TakesEveryFormOfTarget) {
   }
 }
 
-TEST(MakeChannel, RefusesWhatCannotWork) {
-  const std::string long_path = "unix:///" + std::string(108, 'x');
-  for (const auto& [target, why] : {
-           std::pair<std::string, std::string>("", "is empty"),
-           {"unix:", "has no path"},
-           {"unix://run/planb.sock", "unix:///absolute/path"},
-           {long_path, "longer than 107"},
-           {"localhost", "has no port"},
-           {"localhost:", "has no port"},
-           {"[::1]", "has no port"},
-           {"::1:50051", "[address]:port"},
-           {"localhost:0", "has no port of 1 to 65535"},
-           {"127.0.0.1:65536", "has no port of 1 to 65535"},
-           {"[::1]:99999", "has no port of 1 to 65535"},
-           {"[::1]:-1", "has no port of 1 to 65535"},
-           {"localhost:50051.5", "has no port of 1 to 65535"},
-       }) {
-    const auto channel = MakeChannel(target);
-    ASSERT_EQ(channel.status().code(), absl::StatusCode::kInvalidArgument)
-        << target;
-    EXPECT_THAT(std::string(channel.status().message()), HasSubstr(why));
-  }
+TEST(MakeChannel, RefusesATargetThatCannotWork) {
+  const absl::Status status = MakeChannel("[::1]:99999").status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(status.message(),
+            "server: \"[::1]:99999\" has no port of 1 to 65535");
 }
 
 TEST(MakeChannel, RefusesTlsOnUnixSockets) {

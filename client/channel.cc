@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// gRPC accepts nearly any text as a target and fails only at the first call,
-// with a message about resolvers. CheckTarget refuses unusable targets early.
-//
 // The channels use the defaults of gRPC's transport: other frame sizes, buffers
 // and lookahead gained nothing in measurements, and disabling bandwidth probing
 // costs a fifth or more. Only the message size changes, there is keepalive, and
@@ -20,7 +17,6 @@
 #include <grpcpp/security/credentials.h>
 #include <grpcpp/support/channel_arguments.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -28,18 +24,16 @@
 #include <string>
 #include <utility>
 
-#include "absl/algorithm/container.h"
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "base/monotonic_time.h"
 #include "base/pem_file.h"
+#include "base/target.h"
 #include "client/call.h"
 
 struct grpc_socket_mutator;
@@ -109,74 +103,10 @@ absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeCredentials(
 
 namespace {
 
-absl::Status Refuse(absl::string_view target, absl::string_view why) {
-  return absl::InvalidArgumentError(
-      absl::StrCat("server \"", target, "\" ", why));
-}
-
-absl::Status CheckTarget(absl::string_view target) {
-  if (target.empty()) return Refuse(target, "is empty");
-  absl::string_view path = target;
-  if (absl::ConsumePrefix(&path, "unix:")) {
-    if (absl::StartsWith(path, "//") && !absl::StartsWith(path, "///")) {
-      return Refuse(target,
-                    "is not a Unix socket: write unix:///absolute/path");
-    }
-    if (path.empty()) return Refuse(target, "has no path");
-    if (path.size() >= sizeof(sockaddr_un::sun_path)) {
-      return Refuse(target,
-                    absl::StrCat("has a path longer than ",
-                                 sizeof(sockaddr_un::sun_path) - 1, " bytes"));
-    }
-    return absl::OkStatus();
-  }
-  // gRPC itself checks its other naming schemes.
-  for (absl::string_view scheme :
-       {"dns:", "ipv4:", "ipv6:", "unix-abstract:"}) {
-    if (absl::StartsWith(target, scheme)) return absl::OkStatus();
-  }
-  // A bare host would mean the HTTPS port to gRPC. After the brackets of an
-  // IPv6 literal, or else anywhere, a port must follow a colon.
-  const size_t bracket = target.rfind(']');
-  const size_t colon =
-      target.find(':', bracket == absl::string_view::npos ? 0 : bracket);
-  if (colon == absl::string_view::npos || colon + 1 == target.size()) {
-    return Refuse(target, "has no port: write host:port or [address]:port");
-  }
-  if (bracket == absl::string_view::npos &&
-      target.find(':', colon + 1) != absl::string_view::npos) {
-    return Refuse(target, "has colons: write IPv6 as [address]:port");
-  }
-  // gRPC takes a number modulo 65536, which is the port of something else. A
-  // port may have a name, too.
-  const absl::string_view port = target.substr(colon + 1);
-  uint32_t number = 0;
-  if (absl::c_none_of(port, absl::ascii_isalpha) &&
-      (!absl::SimpleAtoi(port, &number) || number == 0 || number > 65535)) {
-    return Refuse(target, "has no port of 1 to 65535");
-  }
-  return absl::OkStatus();
-}
-
-bool IsUnix(absl::string_view target) {
-  return absl::StartsWith(target, "unix:") ||
-         absl::StartsWith(target, "unix-abstract:");
-}
-
-// True if `target` is certainly this host, by TCP.
-bool IsLoopback(absl::string_view target) {
-  for (absl::string_view scheme : {"dns:", "ipv4:", "ipv6:", "///"}) {
-    absl::ConsumePrefix(&target, scheme);
-  }
-  return absl::StartsWith(target, "127.") ||
-         absl::StartsWith(target, "localhost:") ||
-         absl::StartsWith(target, "[::1]:");
-}
-
 // True if `target` may name several servers: a list, or a host name.
 bool MayBeSeveral(absl::string_view target) {
   if (absl::StrContains(target, ',')) return true;
-  if (IsUnix(target) || IsLoopback(target)) return false;
+  if (!LeavesHost(target)) return false;
   for (absl::string_view scheme : {"dns:", "ipv4:", "ipv6:", "///"}) {
     absl::ConsumePrefix(&target, scheme);
   }
@@ -215,9 +145,11 @@ using Credentials = std::shared_ptr<grpc::ChannelCredentials>;
 absl::StatusOr<std::shared_ptr<grpc::Channel>> ChannelWith(
     const Credentials& credentials, absl::string_view target,
     const ChannelOptions& options) {
-  if (absl::Status status = CheckTarget(target); !status.ok()) return status;
-  if (options.tls.has_value() && IsUnix(target)) {
-    return Refuse(target, "is a Unix socket, where no TLS is spoken");
+  absl::Status status = CheckTarget("server", target);
+  if (!status.ok()) return status;
+  if (options.tls.has_value() && IsUnixTarget(target)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "server: \"", target, "\" is a Unix socket, where no TLS is spoken"));
   }
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
@@ -231,7 +163,7 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> ChannelWith(
     arguments.SetLoadBalancingPolicyName("round_robin");
   }
   SocketOptions sockets;
-  if (!IsLoopback(target)) sockets.loopback_congestion.clear();
+  if (LeavesHost(target)) sockets.loopback_congestion.clear();
   SetSocketOptions(sockets, arguments);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS,
                    ToMilliseconds(options.keepalive_time));

@@ -28,6 +28,7 @@
 #include "base/cpu_list.h"
 #include "base/mutex.h"
 #include "base/process_setup.h"
+#include "base/target.h"
 #include "server/base/client_channel.h"
 #include "server/base/log.h"
 #include "server/base/malloc_trim.h"

@@ -370,7 +370,7 @@ TEST(Main, ChecksWhatCanBeKnownBeforeTheStart) {
            {{"--store=etcd://a:1/p", "--etcd_ca=" + broken}, "--etcd_ca "},
            {{"--store_sync=half"}, "--store_sync: \"half\""},
            {{"--store=none", "--cache=/c"}, "--cache is for"},
-           {{"--follow=nonsense"}, "--follow: \"nonsense\" is neither"},
+           {{"--follow=nonsense"}, "--follow: \"nonsense\" has no port"},
            {{"--follow=a:1", "--store=/s"}, "--follow and --store exclude"},
            {{"--follow=a:1"}, "--follow: will not take tables from a:1 in"},
            {{"--follow=dns:///127.0.0.1.example:1"}, "--follow: will not take"},

@@ -7,17 +7,10 @@
 #include <grpcpp/security/tls_certificate_verifier.h>
 #include <grpcpp/security/tls_credentials_options.h>
 
-#include <cstdint>
 #include <utility>
 
-#include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "base/pem_file.h"
-#include "base/socket_options.h"
 
 namespace planb::server {
 namespace {
@@ -34,47 +27,6 @@ std::shared_ptr<grpc::ChannelCredentials> Credentials(const TlsProvider* tls) {
 }
 
 }  // namespace
-
-absl::Status CheckTarget(absl::string_view what, absl::string_view target) {
-  for (const absl::string_view scheme :
-       {"unix:", "unix-abstract:", "dns:", "ipv4:", "ipv6:"}) {
-    if (absl::StartsWith(target, scheme) && target.size() > scheme.size()) {
-      return absl::OkStatus();
-    }
-  }
-  const size_t colon = target.rfind(':');
-  uint32_t port = 0;
-  // An IPv6 address is in brackets, and no host has a slash, as URLs have.
-  const absl::string_view host = target.substr(0, colon);
-  const bool bracketed =
-      absl::StartsWith(host, "[") && absl::EndsWith(host, "]");
-  if (colon != absl::string_view::npos && colon > 0 &&
-      (bracketed || !absl::StrContains(host, ':')) &&
-      !absl::StrContains(host, '/') &&
-      absl::SimpleAtoi(target.substr(colon + 1), &port) && port > 0 &&
-      port <= 65535) {
-    return absl::OkStatus();
-  }
-  return absl::InvalidArgumentError(absl::StrCat(
-      what, ": \"", target, "\" is neither HOST:PORT nor unix:PATH"));
-}
-
-bool LeavesHost(absl::string_view target) {
-  if (absl::StartsWith(target, "unix:") ||
-      absl::StartsWith(target, "unix-abstract:")) {
-    return false;
-  }
-  for (const absl::string_view scheme : {"dns:", "ipv4:", "ipv6:"}) {
-    if (absl::ConsumePrefix(&target, scheme)) break;
-  }
-  const size_t slash = target.rfind('/');
-  if (slash != absl::string_view::npos) target.remove_prefix(slash + 1);
-  for (absl::string_view host : absl::StrSplit(target, ',')) {
-    if (!absl::EndsWith(host, "]")) host = host.substr(0, host.rfind(':'));
-    if (!IsLoopbackHost(host)) return true;
-  }
-  return false;
-}
 
 std::vector<absl::Status> CheckClientTls(const TlsFiles& files) {
   std::vector<absl::Status> of_files;

@@ -13,7 +13,6 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "server/base/tls_files.h"
 #include "server/base/tls_provider.h"
 
@@ -24,14 +23,6 @@ namespace planb::server {
 // takes the next certificate. Errors: those of TlsProvider.
 absl::StatusOr<std::unique_ptr<TlsProvider>> StartClientTls(
     const TlsFiles& files);
-
-// Errors: INVALID_ARGUMENT if `target` is neither HOST:PORT nor unix:PATH nor
-// another name with a scheme that gRPC knows, such as dns:///HOST:PORT. `what`,
-// such as a flag, begins the message.
-absl::Status CheckTarget(absl::string_view what, absl::string_view target);
-
-// True if the other end of `target`, of CheckTarget(), may be on another host.
-bool LeavesHost(absl::string_view target);
 
 // Reads the files. Of each: OK, or INVALID_ARGUMENT that names the flag: it
 // cannot be read or is no such PEM, a certificate is not valid now, the key is

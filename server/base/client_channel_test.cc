@@ -61,23 +61,6 @@ grpc::Status Call(const std::shared_ptr<grpc::Channel>& channel) {
   return v1::RouteTable::NewStub(channel)->GetTable(&context, {}, &table);
 }
 
-TEST(Target, LeavesThisHostUnlessItIsALoopbackAddress) {
-  for (const char* here :
-       {"unix:/s", "unix:///s", "unix-abstract:s", "localhost:1", "127.0.0.1:1",
-        "127.255.0.1:1", "[::1]:1", "dns:///localhost:1", "dns:localhost",
-        "dns://10.0.0.1/localhost:1", "ipv4:127.0.0.1:1",
-        "ipv4:127.0.0.1:1,127.0.0.2:1", "ipv6:[::1]:1", "ipv6:[::1]"}) {
-    EXPECT_FALSE(LeavesHost(here)) << here;
-  }
-  for (const char* elsewhere :
-       {"a:1", "10.0.0.1:1", "[2001:db8::1]:1", "localhost.example:1",
-        "127.0.0.1.example:1", "dns:///a:1", "dns:a", "dns:///a/localhost.:1",
-        "ipv4:127.0.0.1:1,10.0.0.1:1", "ipv6:[2001:db8::1]:1", "0.0.0.0:1",
-        "[::ffff:127.0.0.1]:1", "[::1:1"}) {
-    EXPECT_TRUE(LeavesHost(elsewhere)) << elsewhere;
-  }
-}
-
 class ClientChannelTest : public testing::Test {
  protected:
   ClientChannelTest() {
@@ -181,23 +164,6 @@ TEST_F(ClientChannelTest, RefusesFilesThatNeverFit) {
     const absl::Status refused = start(ca);
     EXPECT_TRUE(absl::IsInvalidArgument(refused)) << refused;
     EXPECT_TRUE(absl::StrContains(refused.message(), says)) << refused;
-  }
-}
-
-TEST(ClientChannel, NamesAreHostsWithPortsOrHaveASchemeOfGrpc) {
-  for (const char* target :
-       {"localhost:1", "192.0.2.1:65535", "[::1]:50051", "[fe80::1%eth0]:5",
-        "unix:///run/planb.sock", "unix:planb.sock", "unix-abstract:planb",
-        "dns:///localhost:5", "ipv6:[::1]:5"}) {
-    EXPECT_TRUE(CheckTarget("--follow", target).ok()) << target;
-  }
-  for (const char* target :
-       {"", "localhost", "localhost:", ":5", "localhost:0", "localhost:65536",
-        "localhost:-1", "::1:50051", "2001:db8::1:5", "[::1]", "[::1:5",
-        "http://localhost:5", "etcd://localhost:5", "localhost/x:5", "unix:"}) {
-    EXPECT_EQ(CheckTarget("--follow", target).message(),
-              absl::StrCat("--follow: \"", target,
-                           "\" is neither HOST:PORT nor unix:PATH"));
   }
 }
 

@@ -10,6 +10,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/time/time.h"
 #include "base/mutex.h"
+#include "base/target.h"
 #include "base/utf8.h"
 #include "server/base/grpc_time.h"
 #include "server/base/log.h"

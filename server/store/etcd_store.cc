@@ -17,6 +17,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "base/mutex.h"
+#include "base/target.h"
 #include "lpm/io/table_file.h"
 #include "lpm/routes/table_digest.h"
 #include "server/base/error.h"

@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/regular_file.h"
+#include "base/target.h"
 #include "server/base/client_channel.h"
 #include "server/base/log.h"
 #include "server/store/etcd_store.h"

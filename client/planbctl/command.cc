@@ -19,6 +19,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "absl/time/time.h"
 #include "base/utf8.h"
 #include "client/planbctl/output.h"
 
@@ -319,6 +320,11 @@ absl::StatusOr<CommandLine> ParseCommandLine(
     std::string error;
     if (!flag->ParseFrom(value, &error)) {
       return absl::InvalidArgumentError(error);
+    }
+    const auto duration = flag->TryGet<absl::Duration>();
+    if (duration.has_value() && *duration < absl::ZeroDuration()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--", flag->Name(), " must not be negative"));
     }
     line.flags.emplace_back(flag->Name());
   }

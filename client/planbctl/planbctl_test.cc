@@ -119,7 +119,8 @@ TEST(Planbctl, GroupsOfCommandsHaveHelp) {
 
 constexpr char kWrong[] =
     "frobnicate, help frobnicate, --frob, lookup --chunk=3 ::1, "
-    "--timeout=soon status, --timeout, status extra, health extra, "
+    "--timeout=soon status, --timeout=-1s status, --timeout, status extra, "
+    "health extra, "
     "lookup 1.2.3, lookup ::1 -, announce, announce ::/0, announce ::/0 0, "
     "announce ::/0 x, announce ::1/64 5, announce ::/0 5 --ack=maybe, "
     "withdraw, withdraw ::1/64, replay, replay /nonexistent, "

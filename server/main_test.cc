@@ -361,6 +361,7 @@ TEST(Main, ChecksWhatCanBeKnownBeforeTheStart) {
            {{"--handshake_timeout=0"}, "--handshake_timeout must be positive"},
            {{"--max_control_calls=70"}, "--max_control_calls must be the sum"},
            {{"--store="}, "--store must be a path"},
+           {{"--store=None"}, "--store=None: write none, or ./None"},
            {{"--store=etcd://a:b/p"}, "--store: member: \"a:b\""},
            {{"--store=etcd://a:1"}, "--store: must be etcd://"},
            {{"--store=etcd://a:1/p", "--etcd_user=u"}, "--etcd_user and"},

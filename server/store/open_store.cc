@@ -99,6 +99,13 @@ absl::Status CheckValues(const StoreChoice& choice) {
     return absl::InvalidArgumentError(
         "--store must be a path, none, auto or etcd://...");
   }
+  for (const absl::string_view word : {"none", "auto"}) {
+    if (choice.store != word && absl::EqualsIgnoreCase(choice.store, word)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--store=", choice.store, ": write ", word, ", or ./",
+                       choice.store, " for a file of that name"));
+    }
+  }
   if (!choice.cache.empty() && !IsEtcd(choice)) {
     return absl::InvalidArgumentError(
         "--cache is for a store in etcd and for --follow; other tables are on "

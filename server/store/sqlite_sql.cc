@@ -22,15 +22,14 @@ bool IsFull(int code, int kept_error, int last_error) {
   return false;
 }
 
-// The error of the last call. REQUIRES: errno was 0 before that call, because
-// one that succeeds does not change it.
-absl::Status SqlError(sqlite3* sql) {
+// The error of the last call, of a database that SQLite knows no path of while
+// it is not open. REQUIRES: errno was 0 before that call, because one that
+// succeeds does not change it.
+absl::Status SqlError(sqlite3* sql, absl::string_view path) {
   const int last_error = errno;
   const int code = sqlite3_extended_errcode(sql);
-  const char* path = sqlite3_db_filename(sql, "main");
-  const std::string message =
-      absl::StrCat(path == nullptr ? "" : path, ": ", sqlite3_errmsg(sql),
-                   " (SQLite error ", code, ")");
+  const std::string message = absl::StrCat(path, ": ", sqlite3_errmsg(sql),
+                                           " (SQLite error ", code, ")");
   if (IsFull(code, sqlite3_system_errno(sql), last_error)) {
     return Error(absl::StatusCode::kResourceExhausted, "STORE_FULL", message);
   }
@@ -58,6 +57,11 @@ absl::Status SqlError(sqlite3* sql) {
       // means a damaged schema.
       return Error(absl::StatusCode::kDataLoss, "STORE_CORRUPT", message);
   }
+}
+
+absl::Status SqlError(sqlite3* sql) {
+  const char* path = sqlite3_db_filename(sql, "main");
+  return SqlError(sql, path == nullptr ? "" : path);
 }
 
 }  // namespace
@@ -97,7 +101,7 @@ absl::StatusOr<std::unique_ptr<Sql>> Sql::Open(const std::string& path,
     return Error(absl::StatusCode::kUnavailable, "STORE_FAILED",
                  absl::StrCat(path, ": out of memory"));
   }
-  if (code != SQLITE_OK) return SqlError(raw);
+  if (code != SQLITE_OK) return SqlError(raw, path);
   return sql;
 }
 

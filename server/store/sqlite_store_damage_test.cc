@@ -11,6 +11,7 @@
 #include <filesystem>
 
 #include "absl/cleanup/cleanup.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "server/base/error.h"
 #include "server/store/commit_watermark.h"
@@ -253,6 +254,13 @@ TEST(SqliteStoreDamage, AMarkOfNoCommitsStopsNoStart) {
   WriteStoreFiles(path, {{"-mark", files["-mark"]}});
   EXPECT_EQ(ErrorReason(SqliteStore::Open(Options(path)).status()),
             "STORE_CORRUPT");
+}
+
+TEST(SqliteStoreDamage, ADirectoryIsRefusedByItsPath) {
+  const std::string path = testing::TempDir();
+  const absl::Status status = SqliteStore::Open(Options(path)).status();
+  EXPECT_EQ(ErrorReason(status), "STORE_UNWRITABLE");
+  EXPECT_TRUE(absl::StartsWith(status.message(), path)) << status;
 }
 
 // SQLite would write over that page.

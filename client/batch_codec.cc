@@ -95,17 +95,17 @@ ExpectedReply Expect(uint64_t request_id, const Batch& batch) {
 absl::StatusOr<grpc::ByteBuffer> EncodeBatch(uint64_t request_id,
                                              const Batch& batch) {
   const wire::OutgoingRequest request = {
-      .request_id = request_id,
-      .addresses_v6 = batch.addresses_v6,
-      .addresses_v4 = batch.addresses_v4,
-      .upper_halves_v6 = batch.upper_halves_v6,
-      .table = batch.table,
-      .min_generation = batch.min_generation,
-      .max_wait_ms = ToMilliseconds(batch.max_wait),
-      .want_prefix_lengths = batch.want_prefix_lengths,
-      .flow_hashes = {reinterpret_cast<const char*>(batch.flow_hashes.data()),
-                      batch.flow_hashes.size() * sizeof(uint32_t)},
-      .require_complete = batch.require_complete};
+      {.request_id = request_id,
+       .min_generation = batch.min_generation,
+       .max_wait_ms = ToMilliseconds(batch.max_wait),
+       .want_prefix_lengths = batch.want_prefix_lengths,
+       .require_complete = batch.require_complete},
+      batch.addresses_v6,
+      batch.addresses_v4,
+      batch.upper_halves_v6,
+      batch.table,
+      {reinterpret_cast<const char*>(batch.flow_hashes.data()),
+       batch.flow_hashes.size() * sizeof(uint32_t)}};
   const size_t size = wire::EncodedSize(request);
   if (absl::Status status = CheckBatch(batch, size); !status.ok()) {
     return status;

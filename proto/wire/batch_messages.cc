@@ -2,67 +2,60 @@
 
 #include "proto/wire/batch_messages.h"
 
+#include <type_traits>
+
 #include "proto/wire/fields.h"
 
 namespace planb::wire {
 namespace {
 
-// The fields' tags, as route_lookup.proto numbers them.
-
-// Of both messages.
-constexpr uint32_t kRequestId = Tag(1, WireType::kVarint);
-
-// Of BatchLookupRequest.
+// The fields' tags, as route_lookup.proto numbers them. Of BatchLookupRequest,
+// besides RequestNumbers:
 constexpr uint32_t kAddressesV6 = Tag(2, WireType::kLengthDelimited);
 constexpr uint32_t kAddressesV4 = Tag(3, WireType::kLengthDelimited);
 constexpr uint32_t kTable = Tag(4, WireType::kLengthDelimited);
-constexpr uint32_t kMinGeneration = Tag(5, WireType::kVarint);
-constexpr uint32_t kMaxWaitMs = Tag(6, WireType::kVarint);
-constexpr uint32_t kWantPrefixLengths = Tag(7, WireType::kVarint);
 constexpr uint32_t kUpperHalvesV6 = Tag(8, WireType::kLengthDelimited);
 constexpr uint32_t kFlowHashes = Tag(9, WireType::kLengthDelimited);
-constexpr uint32_t kRequireComplete = Tag(10, WireType::kVarint);
 
 // The fields as read, before the request gets them.
-struct RequestFields {
-  uint64_t request_id = 0;
+struct RequestFields : RequestNumbers {
   Bytes addresses_v6;
   Bytes addresses_v4;
   Bytes upper_halves_v6;
   Bytes flow_hashes;
   Bytes table;
-  uint64_t min_generation = 0;
-  uint64_t max_wait_ms = 0;
-  uint64_t want_prefix_lengths = 0;
-  uint64_t require_complete = 0;
 };
+
+// Reads a number, of a field that is known or not. One that is too large for
+// its field is cut as the generated parser does.
+bool ReadNumber(MessageReader& reader, uint32_t tag, RequestNumbers& numbers) {
+  uint64_t value;
+  if (!reader.ReadVarint(value)) return false;
+  RequestNumbers::ForEach(numbers, [&](uint32_t number, auto& field) {
+    if (tag != Tag(number, WireType::kVarint)) return;
+    field = static_cast<std::remove_reference_t<decltype(field)>>(value);
+  });
+  return true;
+}
 
 bool ReadField(MessageReader& reader, RequestFields& fields) {
   uint32_t tag;
   if (!reader.ReadTag(tag)) return false;
   switch (tag) {
-    case kRequestId:
-      return reader.ReadVarint(fields.request_id);
     case kAddressesV6:
       return reader.ReadBytes(fields.addresses_v6);
     case kAddressesV4:
       return reader.ReadBytes(fields.addresses_v4);
     case kTable:
       return reader.ReadBytes(fields.table) && IsUtf8(fields.table);
-    case kMinGeneration:
-      return reader.ReadVarint(fields.min_generation);
-    case kMaxWaitMs:
-      return reader.ReadVarint(fields.max_wait_ms);
-    case kWantPrefixLengths:
-      return reader.ReadVarint(fields.want_prefix_lengths);
-    case kRequireComplete:
-      return reader.ReadVarint(fields.require_complete);
     case kUpperHalvesV6:
       return reader.ReadBytes(fields.upper_halves_v6);
     case kFlowHashes:
       return reader.ReadBytes(fields.flow_hashes);
     default:
-      return reader.SkipField(tag);
+      return tag >> 3 != 0 && tag == Tag(tag >> 3, WireType::kVarint)
+                 ? ReadNumber(reader, tag, fields)
+                 : reader.SkipField(tag);
   }
 }
 
@@ -77,18 +70,13 @@ bool ParseBatchRequest(Pieces message, BatchRequest& request) {
       return false;
     }
   }
-  request.request_id = fields.request_id;
+  static_cast<RequestNumbers&>(request) = fields;
   request.addresses_v6 = fields.addresses_v6;
   request.addresses_v4 = fields.addresses_v4;
   request.upper_halves_v6 = fields.upper_halves_v6;
   request.flow_hashes = fields.flow_hashes;
   request.table.resize(fields.table.size());
   fields.table.CopyTo(request.table.data());
-  request.min_generation = fields.min_generation;
-  // A larger varint is cut to 32 bits, as the generated parser does.
-  request.max_wait_ms = static_cast<uint32_t>(fields.max_wait_ms);
-  request.want_prefix_lengths = fields.want_prefix_lengths != 0;
-  request.require_complete = fields.require_complete != 0;
   return true;
 }
 
@@ -99,11 +87,10 @@ absl::string_view Tail(const OutgoingRequest& request) {
 }
 
 size_t EncodedSize(const OutgoingRequest& request) {
-  size_t size = VarintFieldSize(request.request_id) +
-                VarintFieldSize(request.min_generation) +
-                VarintFieldSize(request.max_wait_ms) +
-                VarintFieldSize(request.want_prefix_lengths) +
-                VarintFieldSize(request.require_complete);
+  size_t size = 0;
+  RequestNumbers::ForEach(request, [&](uint32_t, uint64_t value) {
+    size += VarintFieldSize(value);
+  });
   for (const absl::string_view bytes :
        {request.table, request.flow_hashes, request.addresses_v6,
         request.addresses_v4, request.upper_halves_v6}) {
@@ -118,11 +105,9 @@ size_t EncodedHeadSize(const OutgoingRequest& request) {
 
 // The bytes of an address field are written only if another one follows.
 char* EncodeHead(const OutgoingRequest& request, char* to) {
-  to = WriteVarintField(kRequestId, request.request_id, to);
-  to = WriteVarintField(kMinGeneration, request.min_generation, to);
-  to = WriteVarintField(kMaxWaitMs, request.max_wait_ms, to);
-  to = WriteVarintField(kWantPrefixLengths, request.want_prefix_lengths, to);
-  to = WriteVarintField(kRequireComplete, request.require_complete, to);
+  RequestNumbers::ForEach(request, [&](uint32_t number, uint64_t value) {
+    to = WriteVarintField(Tag(number, WireType::kVarint), value, to);
+  });
   to = WritePrefix(kTable, request.table.size(), to);
   to = WriteBytes(request.table, to);
   // Before the addresses, which are four times as long: these are the tail.
@@ -149,6 +134,7 @@ char* Encode(const OutgoingRequest& request, char* to) {
 namespace {
 
 // Of BatchLookupResponse.
+constexpr uint32_t kRequestId = Tag(1, WireType::kVarint);
 constexpr uint32_t kGeneration = Tag(2, WireType::kVarint);
 constexpr uint32_t kNextHops = Tag(3, WireType::kLengthDelimited);
 constexpr uint32_t kPrefixLengths = Tag(4, WireType::kLengthDelimited);

@@ -22,10 +22,28 @@
 
 namespace planb::wire {
 
-// The fields of the message; route_lookup.proto says what they mean. Thread-
-// compatible.
-struct BatchRequest {
+// The fields of BatchLookupRequest that are numbers; route_lookup.proto says
+// what they mean. What reads, writes and tests them goes through ForEach.
+struct RequestNumbers {
   uint64_t request_id = 0;
+  uint64_t min_generation = 0;
+  uint32_t max_wait_ms = 0;
+  bool want_prefix_lengths = false;
+  bool require_complete = false;
+
+  // Calls visit(the field's number, the field) for each of `numbers`.
+  template <typename Numbers, typename Visit>
+  static void ForEach(Numbers& numbers, const Visit& visit) {
+    visit(1, numbers.request_id);
+    visit(5, numbers.min_generation);
+    visit(6, numbers.max_wait_ms);
+    visit(7, numbers.want_prefix_lengths);
+    visit(10, numbers.require_complete);
+  }
+};
+
+// The fields of the message. Thread-compatible.
+struct BatchRequest : RequestNumbers {
   Bytes addresses_v6;     // within the pieces that were parsed
   Bytes addresses_v4;     // likewise
   Bytes upper_halves_v6;  // likewise
@@ -33,10 +51,6 @@ struct BatchRequest {
   // A copy. Its capacity is kept from batch to batch. The length is not bounded
   // here: it may be that of a whole message.
   std::string table;
-  uint64_t min_generation = 0;
-  uint32_t max_wait_ms = 0;
-  bool want_prefix_lengths = false;
-  bool require_complete = false;
 };
 
 // Reads `message` into `request` and replaces all its fields. The fields within
@@ -48,17 +62,12 @@ struct BatchRequest {
 bool ParseBatchRequest(Pieces message, BatchRequest& request);
 
 // A request to write. Refers to the caller's buffers.
-struct OutgoingRequest {
-  uint64_t request_id = 0;
+struct OutgoingRequest : RequestNumbers {
   absl::string_view addresses_v6 = {};
   absl::string_view addresses_v4 = {};
   absl::string_view upper_halves_v6 = {};
   absl::string_view table = {};  // REQUIRES: valid UTF-8
-  uint64_t min_generation = 0;
-  uint32_t max_wait_ms = 0;
-  bool want_prefix_lengths = false;
   absl::string_view flow_hashes = {};
-  bool require_complete = false;
 };
 
 // The size of the message in bytes.

@@ -6,9 +6,9 @@
 #include <google/protobuf/stubs/logging.h>
 
 #include <deque>
+#include <type_traits>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "planb/v1/route_lookup.pb.h"
 #include "proto/wire/batch_messages.h"
 
@@ -19,17 +19,10 @@ using google::protobuf::io::ArrayInputStream;
 using google::protobuf::io::ConcatenatingInputStream;
 using google::protobuf::io::ZeroCopyInputStream;
 
-// A bytes field with its size, so that its end is unambiguous.
-std::string Field(absl::string_view bytes) {
-  return absl::StrCat(bytes.size(), ":", bytes, " ");
-}
-std::string Field(const std::string& bytes) {
-  return Field(absl::string_view(bytes));
-}
-std::string Field(const Bytes& bytes) {
+std::string Copy(const Bytes& bytes) {
   std::string copy(bytes.size(), '\0');
   bytes.CopyTo(copy.data());
-  return Field(copy);
+  return copy;
 }
 
 // The generated parser logs each string that is not UTF-8.
@@ -64,44 +57,53 @@ template <typename Source>
 std::string Request(Source message) {
   v1::BatchLookupRequest request;
   if (!Parse(message, request)) return kRefused;
-  return absl::StrCat(
-      "id ", request.request_id(), " v6 ", Field(request.addresses_v6()), "v4 ",
-      Field(request.addresses_v4()), "upper ", Field(request.upper_halves_v6()),
-      "hashes ", Field(request.flow_hashes()), "table ", Field(request.table()),
-      "min ", request.min_generation(), " wait ", request.max_wait_ms(),
-      " lengths ", request.want_prefix_lengths(), " complete ",
-      request.require_complete());
+  request.DiscardUnknownFields();
+  return request.ShortDebugString();
 }
 
 template <typename Source>
 std::string Response(Source message) {
   v1::BatchLookupResponse response;
   if (!Parse(message, response)) return kRefused;
-  return absl::StrCat(
-      "id ", response.request_id(), " generation ", response.generation(),
-      " next hops ", Field(response.next_hops()), "lengths ",
-      Field(response.prefix_lengths()), "error ", response.has_error());
+  response.DiscardUnknownFields();
+  if (response.has_error()) response.mutable_error()->Clear();
+  return response.ShortDebugString();
 }
 
 std::string RequestByHand(Pieces message) {
-  BatchRequest request;
-  if (!ParseBatchRequest(message, request)) return kRefused;
-  return absl::StrCat(
-      "id ", request.request_id, " v6 ", Field(request.addresses_v6), "v4 ",
-      Field(request.addresses_v4), "upper ", Field(request.upper_halves_v6),
-      "hashes ", Field(request.flow_hashes), "table ", Field(request.table),
-      "min ", request.min_generation, " wait ", request.max_wait_ms,
-      " lengths ", request.want_prefix_lengths, " complete ",
-      request.require_complete);
+  BatchRequest read;
+  if (!ParseBatchRequest(message, read)) return kRefused;
+  v1::BatchLookupRequest request;
+  RequestNumbers::ForEach(read, [&](int number, auto value) {
+    const auto* const field =
+        request.GetDescriptor()->FindFieldByNumber(number);
+    const auto* const set = request.GetReflection();
+    if constexpr (std::is_same_v<decltype(value), bool>) {
+      set->SetBool(&request, field, value);
+    } else if constexpr (std::is_same_v<decltype(value), uint32_t>) {
+      set->SetUInt32(&request, field, value);
+    } else {
+      set->SetUInt64(&request, field, value);
+    }
+  });
+  request.set_addresses_v6(Copy(read.addresses_v6));
+  request.set_addresses_v4(Copy(read.addresses_v4));
+  request.set_upper_halves_v6(Copy(read.upper_halves_v6));
+  request.set_flow_hashes(Copy(read.flow_hashes));
+  request.set_table(read.table);
+  return request.ShortDebugString();
 }
 
 std::string ResponseByHand(Pieces message) {
-  BatchResponse response;
-  if (!ParseBatchResponse(message, response)) return kRefused;
-  return absl::StrCat(
-      "id ", response.request_id, " generation ", response.generation,
-      " next hops ", Field(response.next_hops), "lengths ",
-      Field(response.prefix_lengths), "error ", response.has_error);
+  BatchResponse read;
+  if (!ParseBatchResponse(message, read)) return kRefused;
+  v1::BatchLookupResponse response;
+  response.set_request_id(read.request_id);
+  response.set_generation(read.generation);
+  response.set_next_hops(Copy(read.next_hops));
+  response.set_prefix_lengths(Copy(read.prefix_lengths));
+  if (read.has_error) response.mutable_error();
+  return response.ShortDebugString();
 }
 
 }  // namespace

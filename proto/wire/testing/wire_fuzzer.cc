@@ -51,16 +51,7 @@ void CheckWritten(Pieces message, const std::string& expected) {
   const std::string v4 = Copy(read.addresses_v4);
   const std::string upper = Copy(read.upper_halves_v6);
   const std::string hashes = Copy(read.flow_hashes);
-  const OutgoingRequest request = {read.request_id,
-                                   v6,
-                                   v4,
-                                   upper,
-                                   read.table,
-                                   read.min_generation,
-                                   read.max_wait_ms,
-                                   read.want_prefix_lengths,
-                                   hashes,
-                                   read.require_complete};
+  const OutgoingRequest request = {read, v6, v4, upper, read.table, hashes};
   std::vector<char> written(EncodedSize(request));
   char* const end = Encode(request, written.data());
   if (end != written.data() + written.size()) std::abort();

@@ -107,6 +107,18 @@ absl::Span<const NextHopId> Trace::Slice(const std::vector<NextHopId>& expected,
                                                batch_size_);
 }
 
+absl::StatusOr<Trace> MakeTrace(TraceKind kind, Family family,
+                                absl::Span<const Route> routes, size_t count,
+                                uint64_t seed, size_t batch, AddressForm form) {
+  std::vector<Address> addresses;
+  addresses.reserve(count);
+  const absl::Status made = MakeTraffic(
+      kind, family, routes, count, seed,
+      [&](const Address& address) { addresses.push_back(address); });
+  if (!made.ok()) return made;
+  return Trace(family, addresses, batch, form);
+}
+
 absl::StatusOr<std::vector<Address>> ReadAddressFile(const std::string& path,
                                                      Family family) {
   std::ifstream file(path);

@@ -24,6 +24,7 @@
 #include "lpm/prefix.h"
 #include "lpm/synthetic/random.h"
 #include "lpm/synthetic/reference_table.h"
+#include "lpm/synthetic/traffic.h"
 
 namespace planb::client {
 
@@ -82,6 +83,13 @@ class Trace {
   size_t batches_;
   std::shared_ptr<const std::string> bytes_;
 };
+
+// A trace of `count` addresses that MakeTraffic makes. Errors: as there.
+// REQUIRES: as Trace.
+absl::StatusOr<Trace> MakeTrace(TraceKind kind, Family family,
+                                absl::Span<const Route> routes, size_t count,
+                                uint64_t seed, size_t batch,
+                                AddressForm form = AddressForm::kFull);
 
 // The addresses of `family` in a file, one a line. Skips the other family.
 // Errors: NOT_FOUND if the file cannot be opened or holds none;

@@ -249,19 +249,18 @@ absl::StatusOr<std::vector<Route>> RoutesFromFlags() {
   return MadeUpRoutes(absl::GetFlag(FLAGS_synthetic));
 }
 
-absl::StatusOr<std::vector<Address>> AddressesFromFlags(
-    const std::vector<Route>& routes) {
+absl::StatusOr<Trace> TraceFromFlags(const std::vector<Route>& routes) {
   const Family family = absl::GetFlag(FLAGS_family).value;
+  const size_t batch = absl::GetFlag(FLAGS_batch);
+  const AddressForm form = absl::GetFlag(FLAGS_form).value;
   const std::string path = absl::GetFlag(FLAGS_addresses);
-  if (!path.empty()) return ReadAddressFile(path, family);
-  std::vector<Address> addresses;
-  addresses.reserve(kTraceAddresses);
-  const absl::Status status = MakeTraffic(
-      absl::GetFlag(FLAGS_trace).value, family, routes, kTraceAddresses,
-      absl::GetFlag(FLAGS_seed),
-      [&](const Address& address) { addresses.push_back(address); });
-  if (!status.ok()) return status;
-  return addresses;
+  if (path.empty()) {
+    return MakeTrace(absl::GetFlag(FLAGS_trace).value, family, routes,
+                     kTraceAddresses, absl::GetFlag(FLAGS_seed), batch, form);
+  }
+  const auto addresses = ReadAddressFile(path, family);
+  if (!addresses.ok()) return addresses.status();
+  return Trace(family, *addresses, batch, form);
 }
 
 // Errors: INVALID_ARGUMENT for flags that contradict each other.
@@ -359,13 +358,10 @@ ExitCode Run(const Arguments&) {
     return FailUsage(
         "--check and every --trace but uniform need --routes or --synthetic");
   }
-  const auto addresses = AddressesFromFlags(*routes);
-  if (!addresses.ok()) return FailUsage(addresses.status().message());
-  const Trace trace(absl::GetFlag(FLAGS_family).value, *addresses,
-                    absl::GetFlag(FLAGS_batch),
-                    absl::GetFlag(FLAGS_form).value);
+  const auto trace = TraceFromFlags(*routes);
+  if (!trace.ok()) return FailUsage(trace.status().message());
   BenchOptions options = OptionsFromFlags();
-  if (check) options.expected = trace.Expect(ReferenceTable(*routes));
+  if (check) options.expected = trace->Expect(ReferenceTable(*routes));
   if (!cpus->empty()) {
     // Before gRPC starts its threads, which inherit the setting.
     if (const absl::Status pinned = RunOn(*cpus); !pinned.ok()) {
@@ -376,7 +372,7 @@ ExitCode Run(const Arguments&) {
   const auto channels = Connect();
   if (!channels.ok()) return Fail(channels.status());
   StopOnSignals();
-  const auto result = RunBench(*channels, trace, options);
+  const auto result = RunBench(*channels, *trace, options);
   if (!result.ok()) return Fail(result.status());
   const output::Bench report = BenchReport(*result);
   Print(report, BenchText(report));

@@ -255,18 +255,15 @@ ExitCode RunSoakCommand(const Arguments& arguments) {
     if (!known.ok()) return Fail(known.status());
   }
   const Family family = absl::GetFlag(FLAGS_family).value;
-  std::vector<Address> addresses;
-  const absl::Status made = MakeTraffic(
-      TraceKind::kMatch, family, *routes, kTraceAddresses,
-      absl::GetFlag(FLAGS_seed),
-      [&](const Address& address) { addresses.push_back(address); });
-  if (!made.ok()) return FailUsage(made.message());
-  const Trace trace(family, addresses, absl::GetFlag(FLAGS_batch));
+  const auto trace =
+      MakeTrace(TraceKind::kMatch, family, *routes, kTraceAddresses,
+                absl::GetFlag(FLAGS_seed), absl::GetFlag(FLAGS_batch));
+  if (!trace.ok()) return FailUsage(trace.status().message());
   SoakOptions options = OptionsFromFlags();
-  options.expected = trace.Expect(ReferenceTable(*routes));
+  options.expected = trace->Expect(ReferenceTable(*routes));
   StopOnSignals();
   const SoakCounts counts =
-      RunSoak(ChannelsTo(ServerTarget(), WithFlags()).value(), trace, options);
+      RunSoak(ChannelsTo(ServerTarget(), WithFlags()).value(), *trace, options);
   const output::Soak report = Report(counts);
   Print(report, TextOf(report));
   return counts.sound() ? ExitCode::kOk : ExitCode::kNegative;

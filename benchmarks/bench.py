@@ -137,6 +137,11 @@ def machine():
     }
 
 
+def make_of(here):
+    return "intel" if "Intel" in here["make"] else (
+        "amd" if "AMD" in here["make"] else here["make"] or "other")
+
+
 def run_bart(compare, table, path):
     """bart is a Go program: the same table, trace and answers, by files."""
     with tempfile.TemporaryDirectory() as directory:
@@ -208,9 +213,7 @@ def main():
     parser.add_argument("--compare", help="the program")
     options = parser.parse_args()
     here = machine()
-    make = "intel" if "Intel" in here["make"] else (
-        "amd" if "AMD" in here["make"] else here["make"] or "other")
-    out = options.out or HERE / "results" / make
+    out = options.out or HERE / "results" / make_of(here)
     out.mkdir(parents=True, exist_ok=True)
     (out / "machine.json").write_text(json.dumps(here, indent=1) + "\n")
     compare = options.compare

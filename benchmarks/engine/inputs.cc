@@ -198,6 +198,15 @@ absl::StatusOr<Table> MakeTable(absl::string_view name) {
   return table;
 }
 
+absl::StatusOr<std::vector<Route>> MakeIpv6Routes(absl::string_view name) {
+  auto table = MakeTable(name);
+  if (!table.ok()) return table.status();
+  if (table->family == Family::kIpv6 && !table->routes.empty()) {
+    return std::move(table->routes);
+  }
+  return absl::InvalidArgumentError(absl::StrCat(name, " has no IPv6 route"));
+}
+
 absl::Status AssignNextHops(absl::string_view how, std::vector<Route>& routes) {
   if (how == "as-given") return absl::OkStatus();
   const bool wide = absl::ConsumePrefix(&how, "wide-");

@@ -52,6 +52,10 @@ struct Table {
 // may give.
 absl::StatusOr<Table> MakeTable(absl::string_view name);
 
+// The routes of such a table of IPv6. Errors: also INVALID_ARGUMENT for
+// another.
+absl::StatusOr<std::vector<Route>> MakeIpv6Routes(absl::string_view name);
+
 // Gives the routes other next hops: none for "as-given", for "random:N" each
 // one of 1..N, uniformly, from a fixed seed; for "sets:N" all of 1..N equally
 // often, as far as the routes go, in random order: as ids of attribute sets.

@@ -124,6 +124,7 @@ TEST(Tables, NamesThatMeanNothing) {
        {"", "fast", "20000+fast", "ipv4:20+long5", "20k", "2018:20",
         "deep:", "1:2:3", "0+long5", "no/such/file"}) {
     EXPECT_FALSE(MakeTable(name).ok()) << name;
+    EXPECT_FALSE(MakeIpv6Routes(name).ok()) << name;
   }
 }
 

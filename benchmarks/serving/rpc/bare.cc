@@ -2,7 +2,7 @@
 
 // Runs a bare gRPC server until SIGTERM or SIGINT.
 //
-//   bare --routes=FILE --listen=127.0.0.1:50052
+//   bare --table=real --listen=127.0.0.1:50052
 
 #include <pthread.h>
 #include <signal.h>
@@ -16,13 +16,12 @@
 #include "absl/flags/usage.h"
 #include "absl/strings/str_format.h"
 #include "base/process_setup.h"
+#include "benchmarks/engine/inputs.h"
 #include "benchmarks/serving/rpc/bare_server.h"
-#include "benchmarks/serving/rpc/workload.h"
 
 ABSL_FLAG(std::vector<std::string>, listen, {"unix:///tmp/planb_bare.sock"},
           "Where: unix:///path or host:port.");
-ABSL_FLAG(std::string, routes, "", "The table: a file of any format known.");
-ABSL_FLAG(uint64_t, generate, 0, "Or so many IPv6 routes made up.");
+ABSL_FLAG(std::string, table, "real", "as benchmarks/engine/inputs.h has them");
 
 namespace planb::rpc {
 namespace {
@@ -41,8 +40,7 @@ int Main() {
   sigaddset(&signals, SIGINT);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
 
-  const auto routes =
-      LoadRoutes(absl::GetFlag(FLAGS_routes), absl::GetFlag(FLAGS_generate));
+  const auto routes = MakeIpv6Routes(absl::GetFlag(FLAGS_table));
   if (!routes.ok()) return Refuse(routes.status());
   const auto fib = Fib::Build(Family::kIpv6, *routes);
   if (!fib.ok()) return Refuse(fib.status());

@@ -14,7 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "benchmarks/serving/rpc/workload.h"
+#include "lpm/kernels/kernel.h"
 #include "planb/v1/route_lookup.grpc.pb.h"
 #include "proto/wire/batch_messages.h"
 
@@ -29,19 +29,15 @@ constexpr int kMaxMessageBytes = 16 << 20;
 // Replies waiting to be written on one stream; then reading stops.
 constexpr size_t kMaxReplies = 8;
 
+// The bytes of an address, and of its upper half.
+constexpr size_t kFullBytes = 16;
+constexpr size_t kUpperBytes = 8;
+
 bool Answerable(const wire::BatchRequest& request) {
-  return request.addresses_v6.size() % Width(AddressForm::kFull) == 0 &&
-         request.upper_halves_v6.size() % Width(AddressForm::kUpper) == 0 &&
+  return request.addresses_v6.size() % kFullBytes == 0 &&
+         request.upper_halves_v6.size() % kUpperBytes == 0 &&
          request.addresses_v4.empty() && request.table.empty() &&
          !request.want_prefix_lengths;
-}
-
-template <AddressForm kForm>
-void AnswerAll(const Fib& fib, const wire::Bytes& addresses, char*& next_hops) {
-  addresses.ForEachRun<Width(kForm)>([&](const char* run, size_t count) {
-    Answer(fib, kForm, run, count, next_hops);
-    next_hops += count * sizeof(NextHopId);
-  });
 }
 
 bool AnswerBatch(const Fib& fib, ByteBuffer& message, ByteBuffer& reply) {
@@ -62,15 +58,24 @@ bool AnswerBatch(const Fib& fib, ByteBuffer& message, ByteBuffer& reply) {
   const wire::ResponseShape shape = {
       .request_id = request.request_id,
       .generation = 1,
-      .addresses = request.addresses_v6.size() / Width(AddressForm::kFull) +
-                   request.upper_halves_v6.size() / Width(AddressForm::kUpper)};
+      .addresses = request.addresses_v6.size() / kFullBytes +
+                   request.upper_halves_v6.size() / kUpperBytes};
   // Never an inlined slice: its bytes would not be those of its copies.
   grpc_slice bytes = grpc_slice_malloc_large(wire::EncodedSize(shape));
   const wire::ResponseBody body = wire::EncodeAround(
       shape, reinterpret_cast<char*>(GRPC_SLICE_START_PTR(bytes)));
   char* next_hops = body.next_hops;
-  AnswerAll<AddressForm::kFull>(fib, request.addresses_v6, next_hops);
-  AnswerAll<AddressForm::kUpper>(fib, request.upper_halves_v6, next_hops);
+  const Kernel& kernel = *AvailableKernels().front();
+  request.addresses_v6.ForEachRun<kFullBytes>(
+      [&](const char* run, size_t count) {
+        fib.Lookup(run, count, next_hops, kernel);
+        next_hops += count * sizeof(NextHopId);
+      });
+  request.upper_halves_v6.ForEachRun<kUpperBytes>(
+      [&](const char* run, size_t count) {
+        fib.LookupUpper(run, count, next_hops, kernel);
+        next_hops += count * sizeof(NextHopId);
+      });
   const grpc::Slice slice(bytes, grpc::Slice::STEAL_REF);
   reply = ByteBuffer(&slice, 1);
   return true;

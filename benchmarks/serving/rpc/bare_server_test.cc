@@ -4,15 +4,16 @@
 
 #include <gtest/gtest.h>
 
-#include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "benchmarks/serving/rpc/workload.h"
 #include "client/batch_lookup.h"
 #include "client/channel.h"
+#include "client/load/trace.h"
+#include "lpm/synthetic/reference_table.h"
+#include "lpm/synthetic/synthetic.h"
 
 namespace planb::rpc {
 namespace {
@@ -35,41 +36,34 @@ class BareServerTest : public ::testing::Test {
 };
 
 TEST_F(BareServerTest, AnswersBatchesAsTheReferenceDoes) {
-  const std::vector<Route> routes = *LoadRoutes("", 3000);
+  const std::vector<Route> routes = SyntheticTable({.ipv6_routes = 3000});
   const auto fib = Fib::Build(Family::kIpv6, routes).value();
   Start(*fib);
   // Large enough to come in several pieces, and to be cut within addresses.
   const size_t batch = 20011;
-  const std::string trace = PackedTrace(routes, AddressForm::kFull, 20 * batch);
-  const std::vector<NextHopId> expected =
-      ExpectedAnswers(routes, AddressForm::kFull, trace);
+  const client::Trace trace = *client::MakeTrace(
+      TraceKind::kMatch, Family::kIpv6, routes, 20 * batch, 1, batch);
+  const std::vector<NextHopId> expected = trace.Expect(ReferenceTable(routes));
   BatchLookup stream(channel_, {.max_in_flight = 10});
   size_t sent = 0, received = 0;
   while (received < 20) {
     if (sent < 20 && stream.in_flight() < 10) {
-      ASSERT_TRUE(stream
-                      .Send({.addresses_v6 = absl::string_view(trace).substr(
-                                 16 * batch * sent, 16 * batch)})
-                      .ok());
-      ++sent;
+      ASSERT_TRUE(stream.Send(trace.Get(sent++)).ok());
       continue;
     }
     BatchResult result;
     ASSERT_TRUE(stream.Receive(result).ok());
-    ASSERT_EQ(result.next_hops.size(), batch);
-    EXPECT_TRUE(std::equal(
-        result.next_hops.begin(), result.next_hops.end(),
-        expected.begin() + static_cast<ptrdiff_t>(batch * received)));
-    ++received;
+    EXPECT_EQ(absl::MakeConstSpan(result.next_hops),
+              trace.Slice(expected, received++));
   }
   EXPECT_EQ(stream.in_flight(), 0u);
 }
 
 TEST_F(BareServerTest, AClientThatReadsLateGetsEverything) {
-  const std::vector<Route> routes = *LoadRoutes("", 100);
+  const std::vector<Route> routes = SyntheticTable({.ipv6_routes = 100});
   const auto fib = Fib::Build(Family::kIpv6, routes).value();
   Start(*fib);
-  const std::string addresses = PackedTrace(routes, AddressForm::kFull, 1000);
+  const std::string addresses(16 * 1000, '\x20');
   BatchLookup stream(channel_, {.max_in_flight = 500});
   for (int i = 0; i < 500; ++i) {
     ASSERT_TRUE(stream.Send({.addresses_v6 = addresses}).ok());
@@ -83,7 +77,7 @@ TEST_F(BareServerTest, AClientThatReadsLateGetsEverything) {
 }
 
 TEST_F(BareServerTest, RefusesWhatItCannotAnswer) {
-  const auto fib = Fib::Build(Family::kIpv6, *LoadRoutes("", 100)).value();
+  const auto fib = Fib::Build(Family::kIpv6, {}).value();
   Start(*fib);
   BatchLookup stream(channel_, {});
   ASSERT_TRUE(stream.Send({.addresses_v4 = "1234"}).ok());
@@ -93,7 +87,7 @@ TEST_F(BareServerTest, RefusesWhatItCannotAnswer) {
 }
 
 TEST(BareServer, SaysThatItCannotListen) {
-  const auto fib = Fib::Build(Family::kIpv6, *LoadRoutes("", 100)).value();
+  const auto fib = Fib::Build(Family::kIpv6, {}).value();
   EXPECT_EQ(BareServer::Start({"unix:///no/such/folder"}, *fib).status().code(),
             absl::StatusCode::kUnavailable);
 }

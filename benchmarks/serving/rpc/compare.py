@@ -14,7 +14,7 @@ does anew. A wrong answer, or a client that fails, ends it with exit code 1.
 import argparse
 import json
 import os
-import platform
+import pathlib
 import statistics
 import subprocess
 import sys
@@ -23,6 +23,11 @@ import tempfile
 import contenders
 import records
 from records import cell
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.append(str(HERE.parents[1]))
+
+import bench  # pylint: disable=wrong-import-position
 
 BATCHES = (1, 32, 256, 1024, 4096, 16384, 65536)
 RATE = "lookups_per_second"
@@ -39,9 +44,7 @@ COLUMNS = [
     "lookups",
     RATE,
     "latency_us_p50",
-    "latency_us_p90",
     "latency_us_p99",
-    "latency_us_p999",
     "client_cpu_us_per_lookup",  # the same as seconds a million lookups
     "server_cpu_us_per_lookup",
     "other_cpu_seconds",  # used by neither end while the client ran
@@ -75,12 +78,8 @@ def row_of(said):
 
 
 def check_answers(all_of, kinds, transports, forms):
-    """Every answer of a second, compared with the table, before any is timed.
-    (The socket's client does so by itself.)
-    """
+    """Every answer of a second, compared with the table, before any is timed."""
     for kind in kinds:
-        if kind in contenders.SOCKETS:
-            continue
         for transport in transports:
             for form in forms:
                 said = all_of.ask(kind, transport, form, 4096, 4, check=True)
@@ -149,28 +148,15 @@ def summary(rows):
 
 
 def machine(args):
-    def output(*command):
-        try:
-            return subprocess.run(
-                command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                text=True, check=True, cwd=os.path.dirname(__file__) or ".",
-            ).stdout.strip()
-        except (OSError, subprocess.CalledProcessError):
-            return ""
-
-    with open("/proc/cpuinfo", encoding="ascii", errors="replace") as file:
-        models = [line.split(":")[1].strip() for line in file
-                  if line.startswith("model name")]
-    control = "/proc/sys/net/ipv4/tcp_congestion_control"
-    with open(control, encoding="ascii") as file:
-        congestion = file.read().strip()
+    """What the figures depend on."""
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=HERE,
+                            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                            text=True, check=False).stdout.strip()
+    control = pathlib.Path("/proc/sys/net/ipv4/tcp_congestion_control")
     return {
-        "cpu": models[0] if models else "",
-        "cpus": len(os.sched_getaffinity(0)),
-        "kernel": platform.release(),
-        "tcp_congestion_control": congestion,
-        "commit": output("git", "rev-parse", "--short", "HEAD"),
-        "date": output("date", "-u", "+%F"),
+        **bench.machine(),
+        "tcp_congestion_control": control.read_text(encoding="ascii").strip(),
+        "commit": commit,
         "load_before": os.getloadavg()[0],
         "arguments": {key: os.path.basename(value) if key == "routes" and value
                       else value for key, value in vars(args).items()

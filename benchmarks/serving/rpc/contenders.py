@@ -169,10 +169,10 @@ class Contenders:
         for server in self._servers.values():
             server.stop()
 
-    def table(self):
+    def table(self, made_up="generate"):
         if self._args.generate:
-            return [f"--generate={self._args.generate}"]
-        return [f"--routes={self._args.routes}"]
+            return f"--{made_up}={self._args.generate}"
+        return f"--routes={self._args.routes}"
 
     def program(self, name):
         return os.path.join(self._args.bin, name)
@@ -192,61 +192,32 @@ class Contenders:
                 "--log_level=warning",
                 # More threads than cores would cost it throughput.
                 f"--lookup_threads={len(self._args.server_cpus)}",
-                *self.table(),
+                self.table(),
                 *self._args.server_args,
             ]
-        if name in ("socket", "socket_spin"):
-            argv = [self.program("benchmarks/serving/rpc/socket_baseline"), *self.table()]
-            return argv + (["--spin"] if name == "socket_spin" else [])
-        return [self.program("benchmarks/serving/rpc/bare"), *self.table()]
+        return self._baseline("bare" if name == "bare" else "socket_baseline",
+                              name == "socket_spin")
+
+    def _baseline(self, program, spin=False):
+        return [self.program(f"benchmarks/serving/rpc/{program}"),
+                f"--table={self._args.generate or self._args.routes}",
+                *(["--spin"] if spin else [])]
 
     def ask(self, kind, transport, form, batch, depth, check=False):
         """One repeat of a kind of LOOKUPS; what its client says."""
         server = self.server(LOOKUPS[kind])
         target = server.addresses[transport]
         if kind in SOCKETS:
-            argv = self._socket_argv(kind, form, batch, depth)
-            argv += [f"--connect={target}", f"--server_pid={server.pid}"]
+            argv = [*self._baseline("socket_baseline", kind == "socket_spin"),
+                    f"--connect={target}", f"--upper={form == 'upper'}",
+                    f"--warm_up_seconds={self._args.warm_up}"]
         else:
-            argv = self._bench_argv(form, batch, depth, check)
-            argv += [f"--server={target}", f"--server_pid={server.pid}"]
+            argv = [self.program("client/planbctl/planbctl"), "bench", "--json",
+                    "--quiet", "--trace=match", self.table("synthetic"),
+                    f"--server={target}", f"--form={form}", "--streams=1",
+                    "--connections=1", f"--warmup={self._args.warm_up}s"]
+        argv += [f"--server_pid={server.pid}", f"--batch={batch}",
+                 f"--depth={depth}", f"--seconds={self._args.seconds}",
+                 f"--check={check}"]
         with server:
             return run_client(argv, self._args.client_cpus, server.pid)
-
-    def _socket_argv(self, kind, form, batch, depth):
-        argv = [
-            self.program("benchmarks/serving/rpc/socket_baseline"),
-            *self.table(),
-            f"--batch={batch}",
-            f"--form={form}",
-            f"--depth={depth}",
-            f"--seconds={self._args.seconds}",
-            f"--warm_up_seconds={self._args.warm_up}",
-        ]
-        return argv + (["--spin"] if kind == "socket_spin" else [])
-
-    def _bench_argv(self, form, batch, depth, check):
-        table = (
-            [f"--synthetic={self._args.generate}"]
-            if self._args.generate
-            else [f"--routes={self._args.routes}"]
-        )
-        argv = [
-            self.program("client/planbctl/planbctl"),
-            "bench",
-            "--json",
-            "--trace=match",
-            *table,
-            f"--batch={batch}",
-            f"--depth={depth}",
-            "--streams=1",
-            "--connections=1",
-            f"--seconds={self._args.seconds}",
-            f"--warmup={self._args.warm_up}s",
-            "--quiet",
-        ]
-        if form != "full":
-            argv.append(f"--form={form}")
-        if check:
-            argv.append("--check")
-        return argv

@@ -22,6 +22,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "lpm/kernels/kernel.h"
 
 namespace planb::rpc {
 namespace {
@@ -165,6 +166,10 @@ using Clock = std::chrono::steady_clock;
 
 constexpr uint32_t kMaxBatch = 1 << 20;
 
+// The bytes of an address, and of its upper half.
+constexpr uint32_t kFullBytes = 16;
+constexpr uint32_t kUpperBytes = 8;
+
 // How a connection begins; both ends are on one machine.
 struct Hello {
   uint32_t addresses;
@@ -209,27 +214,24 @@ bool WriteAll(int fd, const char* from, size_t size) {
   return true;
 }
 
-// The batches of a trace, over and over.
-class Ring {
- public:
-  Ring(absl::string_view trace, size_t batch_bytes)
-      : trace_(trace.substr(0, trace.size() - trace.size() % batch_bytes)),
-        batch_bytes_(batch_bytes) {}
-
-  const char* Next() {
-    if (at_ == trace_.size()) at_ = 0;
-    const char* const batch = trace_.data() + at_;
-    at_ += batch_bytes_;
-    return batch;
-  }
-
- private:
-  const absl::string_view trace_;
-  const size_t batch_bytes_;
-  size_t at_ = 0;
-};
+absl::string_view BytesOf(const client::Batch& batch) {
+  return batch.addresses_v6.empty() ? batch.upper_halves_v6
+                                    : batch.addresses_v6;
+}
 
 }  // namespace
+
+Answerer AnswersOf(const Fib& fib) {
+  const Kernel& kernel = *AvailableKernels().front();
+  return
+      [&](size_t width, const char* addresses, size_t count, char* next_hops) {
+        if (width == kUpperBytes) {
+          fib.LookupUpper(addresses, count, next_hops, kernel);
+        } else {
+          fib.Lookup(addresses, count, next_hops, kernel);
+        }
+      };
+}
 
 absl::Status ServeExchange(const Socket& socket, const Answerer& answerer,
                            Waiting waiting) {
@@ -238,11 +240,8 @@ absl::Status ServeExchange(const Socket& socket, const Answerer& answerer,
                waiting)) {
     return absl::OkStatus();  // a client tried the port and left
   }
-  const AddressForm form = hello.width == Width(AddressForm::kUpper)
-                               ? AddressForm::kUpper  //
-                               : AddressForm::kFull;
-  if (hello.width != Width(form) || hello.addresses == 0 ||
-      hello.addresses > kMaxBatch) {
+  if ((hello.width != kFullBytes && hello.width != kUpperBytes) ||
+      hello.addresses == 0 || hello.addresses > kMaxBatch) {
     return absl::InvalidArgumentError(
         absl::StrCat("a hello of ", hello.addresses, " addresses of ",
                      hello.width, " bytes"));
@@ -250,7 +249,7 @@ absl::Status ServeExchange(const Socket& socket, const Answerer& answerer,
   std::vector<char> request(size_t{hello.addresses} * hello.width);
   std::vector<char> reply(size_t{hello.addresses} * sizeof(NextHopId));
   while (ReadAll(socket.fd(), request.data(), request.size(), waiting)) {
-    answerer(form, request.data(), hello.addresses, reply.data());
+    answerer(hello.width, request.data(), hello.addresses, reply.data());
     if (!WriteAll(socket.fd(), reply.data(), reply.size())) {
       return Ended("while replying");
     }
@@ -258,70 +257,71 @@ absl::Status ServeExchange(const Socket& socket, const Answerer& answerer,
   return absl::OkStatus();
 }
 
-ExchangeClient::ExchangeClient(Socket socket, AddressForm form, size_t batch,
+ExchangeClient::ExchangeClient(Socket socket, const client::Trace& trace,
                                Waiting waiting)
     : socket_(std::move(socket)),
+      trace_(&trace),
       waiting_(waiting),
-      request_bytes_(batch * Width(form)),
-      reply_bytes_(batch * sizeof(NextHopId)) {}
+      request_bytes_(BytesOf(trace.Get(0)).size()),
+      reply_bytes_(trace.batch_size() * sizeof(NextHopId)) {}
 
 absl::StatusOr<ExchangeClient> ExchangeClient::Start(Socket socket,
-                                                     AddressForm form,
-                                                     size_t batch,
+                                                     const client::Trace& trace,
                                                      Waiting waiting) {
-  const Hello hello = {.addresses = static_cast<uint32_t>(batch),
-                       .width = static_cast<uint32_t>(Width(form))};
+  const auto addresses = static_cast<uint32_t>(trace.batch_size());
+  const Hello hello = {
+      .addresses = addresses,
+      .width = static_cast<uint32_t>(BytesOf(trace.Get(0)).size()) / addresses};
   if (!WriteAll(socket.fd(), reinterpret_cast<const char*>(&hello),
                 sizeof(hello))) {
     return Ended("while saying hello");
   }
-  return ExchangeClient(std::move(socket), form, batch, waiting);
+  return ExchangeClient(std::move(socket), trace, waiting);
 }
 
-absl::Status ExchangeClient::Ask(const char* addresses, char* next_hops) {
-  if (!WriteAll(socket_.fd(), addresses, request_bytes_) ||
+const char* ExchangeClient::Request(size_t index) const {
+  return BytesOf(trace_->Get(index)).data();
+}
+
+absl::Status ExchangeClient::Ask(size_t index, char* next_hops) {
+  if (!WriteAll(socket_.fd(), Request(index), request_bytes_) ||
       !ReadAll(socket_.fd(), next_hops, reply_bytes_, waiting_)) {
     return Ended("while asking");
   }
   return absl::OkStatus();
 }
 
-absl::Status ExchangeClient::Check(absl::string_view trace,
-                                   absl::Span<const NextHopId> expected) {
-  const size_t batch = reply_bytes_ / sizeof(NextHopId);
-  Ring ring(trace, request_bytes_);
+absl::Status ExchangeClient::Check(const std::vector<NextHopId>& expected) {
+  const size_t batch = trace_->batch_size();
   std::vector<NextHopId> got(batch);
-  for (size_t i = 0; i + batch <= expected.size(); i += batch) {
-    const absl::Status status =
-        Ask(ring.Next(), reinterpret_cast<char*>(got.data()));
+  for (size_t i = 0; i < trace_->batches(); ++i) {
+    const absl::Status status = Ask(i, reinterpret_cast<char*>(got.data()));
     if (!status.ok()) return status;
     for (size_t j = 0; j < batch; ++j) {
-      if (got[j] == expected[i + j]) continue;
-      return absl::DataLossError(absl::StrCat("the answer to address ", i + j,
-                                              " is ", got[j], ", not ",
-                                              expected[i + j]));
+      const NextHopId right = expected[i * batch + j];
+      if (got[j] == right) continue;
+      return absl::DataLossError(absl::StrCat("the answer to address ",
+                                              i * batch + j, " is ", got[j],
+                                              ", not ", right));
     }
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<ExchangeResult> ExchangeClient::Run(absl::string_view trace,
-                                                   size_t depth,
+absl::StatusOr<ExchangeResult> ExchangeClient::Run(size_t depth,
                                                    absl::Duration duration) {
-  return depth == 1 ? PingPong(trace, duration)
-                    : Pipelined(trace, depth, duration);
+  return depth == 1 ? PingPong(duration) : Pipelined(depth, duration);
 }
 
 absl::StatusOr<ExchangeResult> ExchangeClient::PingPong(
-    absl::string_view trace, absl::Duration duration) {
+    absl::Duration duration) {
   ExchangeResult result;
-  Ring ring(trace, request_bytes_);
   std::vector<char> reply(reply_bytes_);
   const Clock::time_point start = Clock::now();
   const Clock::time_point end = start + absl::ToChronoNanoseconds(duration);
   Clock::time_point now = start;
   do {
-    const absl::Status status = Ask(ring.Next(), reply.data());
+    const absl::Status status = Ask(result.batches, reply.data());
     if (!status.ok()) return status;
     const Clock::time_point answered = Clock::now();
     result.latency.Add(absl::FromChrono(answered - now));
@@ -334,9 +334,8 @@ absl::StatusOr<ExchangeResult> ExchangeClient::PingPong(
 
 // Never waits in a write alone: the server may wait for this end to read.
 absl::StatusOr<ExchangeResult> ExchangeClient::Pipelined(
-    absl::string_view trace, size_t depth, absl::Duration duration) {
+    size_t depth, absl::Duration duration) {
   ExchangeResult result;
-  Ring ring(trace, request_bytes_);
   std::vector<char> reply(reply_bytes_);
   std::deque<Clock::time_point> sent;  // of each batch on the way
   const char* request = nullptr;
@@ -346,7 +345,7 @@ absl::StatusOr<ExchangeResult> ExchangeClient::Pipelined(
   Clock::time_point now = start;
   while (now < end || !sent.empty()) {
     if (put == request_bytes_ && sent.size() < depth && now < end) {
-      request = ring.Next();
+      request = Request(result.batches + sent.size());
       put = 0;
       sent.push_back(now);
     }

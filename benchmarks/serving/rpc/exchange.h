@@ -14,16 +14,16 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "absl/types/span.h"
-#include "benchmarks/serving/rpc/workload.h"
 #include "client/load/latency_histogram.h"
+#include "client/load/trace.h"
+#include "lpm/fib/fib.h"
 
 namespace planb::rpc {
 
@@ -66,9 +66,13 @@ enum class Waiting {
   kSpin,   // asks again; costs its whole core
 };
 
-// Answers `count` addresses packed in `form` into `next_hops`.
-using Answerer = std::function<void(AddressForm form, const char* addresses,
+// Answers `count` addresses of `width` bytes each, 16 or the upper 8, into
+// `next_hops`.
+using Answerer = std::function<void(size_t width, const char* addresses,
                                     size_t count, char* next_hops)>;
+
+// The answers of `fib`, which outlives it, by the best kernel.
+Answerer AnswersOf(const Fib& fib);
 
 // Serves one connection until its client ends it.
 // Errors: INVALID_ARGUMENT if its hello makes no sense; UNAVAILABLE if it ends
@@ -83,41 +87,37 @@ struct ExchangeResult {
   client::LatencyHistogram latency;  // of a batch, from its sending on
 };
 
-// The client's end. Thread-compatible.
+// The client's end, which asks for the batches of a trace in turns. Thread-
+// compatible.
 class ExchangeClient {
  public:
-  // Announces the size of all batches: so many addresses of `form`.
-  // REQUIRES: 1 <= batch <= 1 << 20.
-  static absl::StatusOr<ExchangeClient> Start(Socket socket, AddressForm form,
-                                              size_t batch, Waiting waiting);
+  // Announces the size of all batches. REQUIRES: `trace`, of IPv6, outlives the
+  // client; its batches have at most 1 << 20 addresses.
+  static absl::StatusOr<ExchangeClient> Start(Socket socket,
+                                              const client::Trace& trace,
+                                              Waiting waiting);
 
-  // Exchanges one batch. `addresses` has Width(form) bytes an address,
-  // `next_hops` room for 4.
-  absl::Status Ask(const char* addresses, char* next_hops);
+  // Asks for each batch once and compares. Errors: DATA_LOSS naming the first
+  // answer that is not as expected. REQUIRES: `expected` is the trace's.
+  absl::Status Check(const std::vector<NextHopId>& expected);
 
-  // Asks for the whole batches of `trace` once and compares.
-  // Errors: DATA_LOSS naming the first answer that is not as expected.
-  // REQUIRES: as many `expected` as there are addresses.
-  absl::Status Check(absl::string_view trace,
-                     absl::Span<const NextHopId> expected);
-
-  // Asks for the batches of `trace` in turns for `duration`, with `depth` of
-  // them on the way: 1 is ping-pong. REQUIRES: trace holds a whole batch;
-  // depth > 0; none is on the way.
-  absl::StatusOr<ExchangeResult> Run(absl::string_view trace, size_t depth,
-                                     absl::Duration duration);
+  // Asks for `duration`, with `depth` batches on the way: 1 is ping-pong.
+  // REQUIRES: depth > 0; none is on the way.
+  absl::StatusOr<ExchangeResult> Run(size_t depth, absl::Duration duration);
 
  private:
-  ExchangeClient(Socket socket, AddressForm form, size_t batch,
-                 Waiting waiting);
+  ExchangeClient(Socket socket, const client::Trace& trace, Waiting waiting);
 
-  absl::StatusOr<ExchangeResult> PingPong(absl::string_view trace,
-                                          absl::Duration duration);
-  absl::StatusOr<ExchangeResult> Pipelined(absl::string_view trace,
-                                           size_t depth,
+  // The bytes of a batch, from the first one again after the last one.
+  const char* Request(size_t index) const;
+  // Exchanges a batch.
+  absl::Status Ask(size_t index, char* next_hops);
+  absl::StatusOr<ExchangeResult> PingPong(absl::Duration duration);
+  absl::StatusOr<ExchangeResult> Pipelined(size_t depth,
                                            absl::Duration duration);
 
   Socket socket_;
+  const client::Trace* trace_;
   Waiting waiting_;
   size_t request_bytes_;
   size_t reply_bytes_;

@@ -13,6 +13,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "lpm/synthetic/reference_table.h"
+#include "lpm/synthetic/synthetic.h"
 
 namespace planb::rpc {
 namespace {
@@ -49,43 +51,36 @@ class Serving {
   std::thread thread_;
 };
 
-class ExchangeTest
-    : public ::testing::TestWithParam<std::tuple<bool, AddressForm, Waiting>> {
+class ExchangeTest : public ::testing::TestWithParam<
+                         std::tuple<bool, client::AddressForm, Waiting>> {
  protected:
   bool tcp() const { return std::get<0>(GetParam()); }
-  AddressForm form() const { return std::get<1>(GetParam()); }
+  client::AddressForm form() const { return std::get<1>(GetParam()); }
   Waiting waiting() const { return std::get<2>(GetParam()); }
 };
 
 TEST_P(ExchangeTest, AnswersAreTheReferencesAndAreTimed) {
-  const std::vector<Route> routes = *LoadRoutes("", 3000);
+  const std::vector<Route> routes = SyntheticTable({.ipv6_routes = 3000});
   const auto fib = Fib::Build(Family::kIpv6, routes).value();
   // Polling threads hold each other up where cores are few: once will do.
   const std::vector<size_t> batches = waiting() == Waiting::kSpin
                                           ? std::vector<size_t>{1000}
                                           : std::vector<size_t>{1, 7, 70000};
   for (const size_t batch : batches) {
-    const std::string trace = PackedTrace(routes, form(), 80000);
-    Serving server(
-        tcp(),
-        [&](AddressForm f, const char* addresses, size_t count,
-            char* next_hops) { Answer(*fib, f, addresses, count, next_hops); },
-        waiting());
+    const client::Trace trace = *client::MakeTrace(
+        TraceKind::kMatch, Family::kIpv6, routes,
+        std::min<size_t>(100 * batch, 80000), 1, batch, form());
+    Serving server(tcp(), AnswersOf(*fib), waiting());
     {
       auto socket = server.Connect();
       ASSERT_TRUE(socket.ok()) << socket.status();
-      auto client =
-          ExchangeClient::Start(*std::move(socket), form(), batch, waiting());
+      auto client = ExchangeClient::Start(*std::move(socket), trace, waiting());
       ASSERT_TRUE(client.ok()) << client.status();
-      const size_t asked = std::min<size_t>(100 * batch, 80000);
-      EXPECT_EQ(client->Check(
-                    absl::string_view(trace).substr(0, asked * Width(form())),
-                    absl::MakeConstSpan(ExpectedAnswers(routes, form(), trace))
-                        .subspan(0, asked)),
+      EXPECT_EQ(client->Check(trace.Expect(ReferenceTable(routes))),
                 absl::OkStatus());
       // Deep enough that replies fill the sockets while requests do.
       for (const size_t depth : {1, 3, 16}) {
-        const auto result = client->Run(trace, depth, absl::Milliseconds(10));
+        const auto result = client->Run(depth, absl::Milliseconds(10));
         ASSERT_TRUE(result.ok()) << result.status();
         EXPECT_GE(result->batches, 1u);
         EXPECT_EQ(result->latency.count(), result->batches);
@@ -99,27 +94,27 @@ TEST_P(ExchangeTest, AnswersAreTheReferencesAndAreTimed) {
 INSTANTIATE_TEST_SUITE_P(
     All, ExchangeTest,
     ::testing::Combine(::testing::Bool(),
-                       ::testing::Values(AddressForm::kFull,
-                                         AddressForm::kUpper),
+                       ::testing::Values(client::AddressForm::kFull,
+                                         client::AddressForm::kUpper),
                        ::testing::Values(Waiting::kBlock, Waiting::kSpin)));
 
 TEST(Exchange, AWrongAnswerIsNoticed) {
-  const std::vector<Route> routes = *LoadRoutes("", 1000);
-  const std::string trace = PackedTrace(routes, AddressForm::kFull, 100);
+  const std::vector<Route> routes = SyntheticTable({.ipv6_routes = 1000});
+  const client::Trace trace = *client::MakeTrace(
+      TraceKind::kMatch, Family::kIpv6, routes, 100, 1, /*batch=*/10);
   const auto fib = Fib::Build(Family::kIpv6, routes).value();
   Serving server(
       false,
-      [&](AddressForm form, const char* addresses, size_t count,
-          char* next_hops) {
-        Answer(*fib, form, addresses, count, next_hops);
+      [&](size_t width, const char* addresses, size_t count, char* next_hops) {
+        AnswersOf (*fib)(width, addresses, count, next_hops);
         next_hops[count * 4 - 1] = '\x7f';
       },
       Waiting::kBlock);
-  auto client = ExchangeClient::Start(*server.Connect(), AddressForm::kFull, 10,
-                                      Waiting::kBlock);
+  auto client =
+      ExchangeClient::Start(*server.Connect(), trace, Waiting::kBlock);
   ASSERT_TRUE(client.ok());
   const absl::Status status =
-      client->Check(trace, ExpectedAnswers(routes, AddressForm::kFull, trace));
+      client->Check(trace.Expect(ReferenceTable(routes)));
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
   EXPECT_NE(status.message().find("address 9 "), absl::string_view::npos)
       << status;
@@ -127,7 +122,7 @@ TEST(Exchange, AWrongAnswerIsNoticed) {
 
 TEST(Exchange, AHelloWithoutSenseIsRefused) {
   Serving server(
-      false, [](AddressForm, const char*, size_t, char*) {}, Waiting::kBlock);
+      false, [](size_t, const char*, size_t, char*) {}, Waiting::kBlock);
   {
     const auto socket = server.Connect();
     ASSERT_TRUE(socket.ok());

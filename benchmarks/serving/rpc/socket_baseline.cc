@@ -3,14 +3,13 @@
 // The speed of a lookup service without gRPC on this machine: a bare socket
 // that carries addresses and next hops, with the same lookup behind it.
 //
-//   socket_baseline --routes=FILE --listen=unix:///tmp/s
-//   socket_baseline --routes=FILE --connect=unix:///tmp/s --batch=4096
+//   socket_baseline --table=real --listen=unix:///tmp/s
+//   socket_baseline --table=real --connect=unix:///tmp/s --batch=4096
 //
 // One server serves many runs, taken in turns with others; compare.py does.
 
 #include <poll.h>
 #include <sys/types.h>
-#include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -23,17 +22,21 @@
 #include "absl/flags/usage.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "benchmarks/engine/machine.h"
+#include "benchmarks/engine/inputs.h"
 #include "benchmarks/serving/rpc/exchange.h"
-#include "benchmarks/serving/rpc/workload.h"
+#include "client/load/bench.h"
+#include "client/load/trace.h"
+#include "lpm/fib/fib.h"
+#include "lpm/synthetic/reference_table.h"
+#include "lpm/synthetic/traffic.h"
 
-ABSL_FLAG(std::string, routes, "", "The table: a file of any format known.");
-ABSL_FLAG(uint64_t, generate, 0, "Or so many IPv6 routes made up.");
+ABSL_FLAG(std::string, table, "real", "as benchmarks/engine/inputs.h has them");
 ABSL_FLAG(std::vector<std::string>, listen, {},
           "Only serve, on these addresses: unix:///path or a.b.c.d:port.");
 ABSL_FLAG(std::string, connect, "", "Only ask, at this address.");
 ABSL_FLAG(uint32_t, batch, 4096, "Addresses a batch.");
-ABSL_FLAG(std::string, form, "full", "full (16 bytes) or upper (8 bytes).");
+ABSL_FLAG(bool, upper, false, "The upper halves of addresses, 8 bytes each.");
+ABSL_FLAG(bool, check, false, "First check the answer to every address.");
 ABSL_FLAG(uint32_t, depth, 1, "Batches on the way; 1 is ping-pong.");
 ABSL_FLAG(bool, spin, false,
           "Both ends ask again and again for bytes instead of sleeping.");
@@ -46,8 +49,6 @@ namespace planb::rpc {
 namespace {
 
 constexpr size_t kTraceAddresses = 1 << 20;
-// Of as many batches every answer is checked before anything is timed.
-constexpr size_t kCheckedBatches = 1000;
 
 [[noreturn]] void Die(const absl::Status& status) {
   absl::FPrintF(stderr, "socket_baseline: %s\n", std::string(status.message()));
@@ -73,10 +74,6 @@ Waiting WaitingFromFlags() {
                         const std::vector<Route>& routes) {
   const std::unique_ptr<const Fib> fib =
       Fib::Build(Family::kIpv6, routes).value();
-  const Answerer answerer = [&fib](AddressForm form, const char* addresses,
-                                   size_t count, char* next_hops) {
-    Answer(*fib, form, addresses, count, next_hops);
-  };
   std::vector<pollfd> polled;
   for (const Socket& listener : listeners) {
     polled.push_back({.fd = listener.fd(), .events = POLLIN, .revents = 0});
@@ -88,7 +85,7 @@ Waiting WaitingFromFlags() {
       const auto socket = Accept(listeners[i]);
       if (!socket.ok()) continue;  // gone again
       const absl::Status served =
-          ServeExchange(*socket, answerer, WaitingFromFlags());
+          ServeExchange(*socket, AnswersOf(*fib), WaitingFromFlags());
       if (!served.ok()) {
         absl::FPrintF(stderr, "socket_baseline: %s\n",
                       std::string(served.message()));
@@ -97,50 +94,46 @@ Waiting WaitingFromFlags() {
   }
 }
 
-void Report(const ExchangeResult& result, double client_cpu,
-            double server_cpu) {
+void Report(const ExchangeResult& result, absl::Duration client_cpu,
+            absl::Duration server_cpu) {
   const auto us = [&](double quantile) {
     return absl::ToDoubleMicroseconds(result.latency.Quantile(quantile));
   };
   const double seconds = absl::ToDoubleSeconds(result.elapsed);
-  const double lookups =
-      static_cast<double>(result.batches) * absl::GetFlag(FLAGS_batch);
   absl::PrintF(
-      "{\"form\":\"%s\",\"batch\":%d,\"depth\":%d,\"seconds\":%.6f,\"batches\":"
-      "%d,\"lookups\":%.0f,"
-      "\"lookups_per_second\":%.0f,\"latency_us_p50\":%.2f,"
-      "\"latency_us_p99\":%.2f,\"latency_us_p999\":%.2f,"
+      "{%s\"seconds\":%.6f,\"lookups\":%d,"
+      "\"latency_us_p50\":%.2f,\"latency_us_p99\":%.2f,"
       "\"client_cpu_seconds\":%.6f,\"server_cpu_seconds\":%.6f}\n",
-      absl::GetFlag(FLAGS_form), absl::GetFlag(FLAGS_batch),
-      absl::GetFlag(FLAGS_depth), seconds, result.batches, lookups,
-      lookups / seconds, us(0.5), us(0.99), us(0.999), client_cpu, server_cpu);
+      absl::GetFlag(FLAGS_check) ? "\"mismatches\":0," : "", seconds,
+      result.batches * absl::GetFlag(FLAGS_batch), us(0.5), us(0.99),
+      absl::ToDoubleSeconds(client_cpu), absl::ToDoubleSeconds(server_cpu));
 }
 
 void Ask(const std::string& address, const std::vector<Route>& routes,
          pid_t server) {
-  const AddressForm form = OrDie(ParseAddressForm(absl::GetFlag(FLAGS_form)));
-  const size_t batch = absl::GetFlag(FLAGS_batch);
-  const std::string trace = PackedTrace(routes, form, kTraceAddresses);
-  Socket socket = OrDie(ConnectTo(address));
+  const client::Trace trace = OrDie(client::MakeTrace(
+      TraceKind::kMatch, Family::kIpv6, routes, kTraceAddresses, /*seed=*/1,
+      absl::GetFlag(FLAGS_batch),
+      absl::GetFlag(FLAGS_upper) ? client::AddressForm::kUpper
+                                 : client::AddressForm::kFull));
   ExchangeClient client = OrDie(ExchangeClient::Start(
-      std::move(socket), form, batch, WaitingFromFlags()));
-  const absl::string_view checked =
-      absl::string_view(trace).substr(0, kCheckedBatches * batch * Width(form));
-  OrDie(client.Check(checked, ExpectedAnswers(routes, form, checked)));
+      OrDie(ConnectTo(address)), trace, WaitingFromFlags()));
+  if (absl::GetFlag(FLAGS_check)) {
+    OrDie(client.Check(trace.Expect(ReferenceTable(routes))));
+  }
   const size_t depth = absl::GetFlag(FLAGS_depth);
-  OrDie(client.Run(trace, depth,
-                   absl::Seconds(absl::GetFlag(FLAGS_warm_up_seconds))));
-  const double client_before = CpuSecondsOf(getpid());
-  const double server_before = CpuSecondsOf(server);
-  const ExchangeResult result = OrDie(
-      client.Run(trace, depth, absl::Seconds(absl::GetFlag(FLAGS_seconds))));
-  Report(result, CpuSecondsOf(getpid()) - client_before,
-         CpuSecondsOf(server) - server_before);
+  OrDie(client.Run(depth, absl::Seconds(absl::GetFlag(FLAGS_warm_up_seconds))));
+  const absl::Duration client_before = OrDie(client::CpuTimeOf(0));
+  const absl::Duration server_before = OrDie(client::CpuTimeOf(server));
+  const ExchangeResult result =
+      OrDie(client.Run(depth, absl::Seconds(absl::GetFlag(FLAGS_seconds))));
+  Report(result, OrDie(client::CpuTimeOf(0)) - client_before,
+         OrDie(client::CpuTimeOf(server)) - server_before);
 }
 
 int Main() {
-  const std::vector<Route> routes = OrDie(
-      LoadRoutes(absl::GetFlag(FLAGS_routes), absl::GetFlag(FLAGS_generate)));
+  const std::vector<Route> routes =
+      OrDie(MakeIpv6Routes(absl::GetFlag(FLAGS_table)));
   if (absl::GetFlag(FLAGS_batch) == 0 || absl::GetFlag(FLAGS_depth) == 0 ||
       absl::GetFlag(FLAGS_batch) > kTraceAddresses) {
     Die(absl::InvalidArgumentError(

@@ -32,8 +32,8 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "base/process_setup.h"
+#include "benchmarks/engine/inputs.h"
 #include "benchmarks/engine/machine.h"
-#include "benchmarks/serving/rpc/workload.h"
 #include "benchmarks/serving/visibility/update_workloads.h"
 #include "client/channel.h"
 #include "client/load/bench.h"
@@ -45,8 +45,7 @@ ABSL_FLAG(std::string, server, "", "Where the server listens.");
 ABSL_FLAG(std::string, control, "",
           "Where the server takes changes; empty: --server.");
 ABSL_FLAG(int32_t, server_pid, 0, "The server's process.");
-ABSL_FLAG(std::string, routes, "", "A file of routes; or --generate.");
-ABSL_FLAG(uint64_t, generate, 0, "Made-up routes instead.");
+ABSL_FLAG(std::string, table, "real", "as benchmarks/engine/inputs.h has them");
 ABSL_FLAG(std::string, load, "",
           "How to load the table, which must be empty: load_update, "
           "load_stream or load_replace. Empty: the server has it already.");
@@ -91,21 +90,12 @@ bool Take(int pipe, T& value) {
          static_cast<ssize_t>(sizeof(value));
 }
 
-client::Trace MakeTrace(absl::Span<const Route> routes) {
-  std::vector<Address> addresses;
-  addresses.reserve(kAddresses);
-  const absl::Status made = MakeTraffic(
-      TraceKind::kMatch, Family::kIpv6, routes, kAddresses,
-      /*seed=*/1,
-      [&addresses](const Address& address) { addresses.push_back(address); });
-  ABSL_RAW_CHECK(made.ok(), "there are routes to draw from");
-  return client::Trace(Family::kIpv6, addresses, kBatch);
-}
-
 // Looks up from kBegin until kEnd, again and again, until there is no parent.
 absl::Status Serve(int in, int out, const std::string& server,
                    absl::Span<const Route> routes) {
-  const client::Trace trace = MakeTrace(routes);
+  const auto trace = client::MakeTrace(TraceKind::kMatch, Family::kIpv6, routes,
+                                       kAddresses, /*seed=*/1, kBatch);
+  if (!trace.ok()) return trace.status();
   const auto channel = client::MakeChannel(server, {.own_connection = true});
   if (!channel.ok()) return channel.status();
   for (char command; Take(in, command);) {
@@ -119,7 +109,7 @@ absl::Status Serve(int in, int out, const std::string& server,
     if (cpu >= 0) options.cpus = {cpu};
     absl::StatusOr<client::BenchResult> result;
     std::thread lookups(
-        [&] { result = client::RunBench({*channel}, trace, options); });
+        [&] { result = client::RunBench({*channel}, *trace, options); });
     // A little longer: the clock of the lookups starts when they are set up.
     absl::SleepFor(kWarmUp + absl::Milliseconds(20));
     const bool parent = Send(out, kWarm) && Take(in, command);
@@ -219,10 +209,7 @@ class Line {
       Add(absl::StrCat(name, "_us_", rank), value);
     };
     add("p50", p.median);
-    add("p90", p.p90);
     add("p99", p.p99);
-    add("p999", p.p999);
-    add("max", p.max);
   }
   void AddSeen(const Seen& seen) {
     Add("operations", seen.operations);
@@ -402,8 +389,7 @@ absl::Status Await(const std::string& server) {
 absl::Status Main() {
   const std::string server = absl::GetFlag(FLAGS_server);
   if (absl::GetFlag(FLAGS_await)) return Await(server);
-  auto routes = rpc::LoadRoutes(absl::GetFlag(FLAGS_routes),
-                                absl::GetFlag(FLAGS_generate));
+  auto routes = MakeIpv6Routes(absl::GetFlag(FLAGS_table));
   if (!routes.ok()) return routes.status();
   std::optional<LookupsBeside> lookups;
   if (absl::GetFlag(FLAGS_lookups) && !absl::GetFlag(FLAGS_workloads).empty()) {

@@ -179,8 +179,6 @@ planbctl lookup 2001:db8::1
     Session("deploy/systemd/README.md", {"mkdir bin": SHELL}, replace={" bin": " /tmp/bin"},
             without={"deploy/systemd/systemd_test.sh": _LONG,
                      "feed/build.sh": "is run by feed/README.md"}),
-    Session("benchmarks/serving/visibility/README.md", {
-        "benchmarks/serving/visibility/run.py": SHELL}),
 ]
 
 # Blocks that are C++, and the test that has their lines, and so compiles and runs them.

@@ -5,7 +5,6 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <time.h>
 #include <x86intrin.h>
 
 #include <algorithm>
@@ -45,13 +44,6 @@ void RunChain() {
   }
 }
 
-double Seconds(clockid_t clock) {
-  timespec time = {};
-  if (clock_gettime(clock, &time) != 0) return 0;
-  return static_cast<double>(time.tv_sec) +
-         static_cast<double>(time.tv_nsec) * 1e-9;
-}
-
 }  // namespace
 
 uint64_t Ticks() {
@@ -89,11 +81,6 @@ absl::Status PinThread(pthread_t thread, int cpu) {
       absl::StrCat("cannot use core ", cpu, ": ", std::strerror(error)));
 }
 
-double CpuSecondsOf(pid_t process) {
-  clockid_t clock;
-  return clock_getcpuclockid(process, &clock) == 0 ? Seconds(clock) : 0;
-}
-
 void DieWithParent() { prctl(PR_SET_PDEATHSIG, SIGKILL); }
 
 absl::StatusOr<ProcessMemory> MemoryOf(pid_t process) {
@@ -124,17 +111,11 @@ absl::Status ResetPeak(pid_t process) {
 Percentiles PercentilesOf(std::vector<double> values) {
   if (values.empty()) return {};
   std::sort(values.begin(), values.end());
-  // Integers: 0.9 * 10 need not be 9.
-  const auto rank = [&](size_t thousandths) {
-    const size_t at = (values.size() * thousandths + 999) / 1000;
-    return values[at - 1];
+  // Integers: 0.99 * 100 need not be 99.
+  const auto rank = [&](size_t hundredths) {
+    return values[(values.size() * hundredths + 99) / 100 - 1];
   };
-  return {.count = values.size(),
-          .median = rank(500),
-          .p90 = rank(900),
-          .p99 = rank(990),
-          .p999 = rank(999),
-          .max = values.back()};
+  return {.median = rank(50), .p99 = rank(99), .max = values.back()};
 }
 
 double Median(std::vector<double> values) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Has what measuring programs share: a clock and the core's true rate, the core
-// of a thread, the cost of a process, and percentiles. Cycles come without a
+// of a thread, the memory of a process, and percentiles. Cycles come without a
 // performance counter: from a clock of a fixed rate and a measurement, now and
 // then, of how many cycles its tick lasts.
 
@@ -36,10 +36,6 @@ double CyclesPerTick();
 // Errors: INVALID_ARGUMENT if there is no such core for this process.
 absl::Status PinThread(pthread_t thread, int cpu);
 
-// Returns the seconds of processor time that all threads of a process have
-// used, to the nanosecond; 0 for a process that is not there.
-double CpuSecondsOf(pid_t process);
-
 // Has the kernel kill this process when its parent ends, for any reason.
 void DieWithParent();
 
@@ -56,13 +52,12 @@ absl::StatusOr<ProcessMemory> MemoryOf(pid_t process);
 absl::Status ResetPeak(pid_t process);
 
 struct Percentiles {
-  size_t count = 0;
-  double median = 0, p90 = 0, p99 = 0, p999 = 0, max = 0;
+  double median = 0, p99 = 0, max = 0;
 };
 
 // Returns percentiles by nearest rank: each is one of `values`, the least that
-// so many of them do not exceed. With fewer than 1,000 values p999 is therefore
-// the most, with fewer than 100 p99 is. All 0 for no values. O(n log n).
+// so many of them do not exceed. With fewer than 100 values p99 is therefore
+// the most. All 0 for no values. O(n log n).
 Percentiles PercentilesOf(std::vector<double> values);
 
 // Returns the middle one (of two, their mean). REQUIRES: not empty.

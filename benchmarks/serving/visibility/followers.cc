@@ -401,8 +401,8 @@ int Latency() {
   const Percentiles p = PercentilesOf(times);
   std::printf(
       "%zu batches, %zu readers, from the ack to a watch there, ms: p50 %.2f, "
-      "p90 %.2f, p99 %.2f, most %.2f; %zu not seen\n",
-      acked.size(), readers.size(), p.median, p.p90, p.p99, p.max, missing);
+      "p99 %.2f, most %.2f; %zu not seen\n",
+      acked.size(), readers.size(), p.median, p.p99, p.max, missing);
   return missing == 0 ? 0 : 1;
 }
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What a file of rows comes to: tables in Markdown.
+"""What a file of rows comes to: a table in Markdown.
 
 Percentiles are of all repeats together; throughputs and ratios are medians of
 the repeats.
@@ -17,7 +17,7 @@ sys.path.insert(
 import records  # pylint: disable=wrong-import-position
 from records import cell, markdown  # pylint: disable=wrong-import-position
 
-RANKS = ("p50", "p90", "p99", "p999", "max")
+RANKS = ("p50", "p99")
 
 # The columns of a file of rows, in this order.
 COLUMNS = [
@@ -70,91 +70,35 @@ def median(values):
     return statistics.median(values) if values else None
 
 
-def rate(row):
-    return row["changes"] / row["seconds"]
-
-
-def share(row):
-    """Of the lookups before the workload, those beside it; None without."""
-    if "lookups_per_second" not in row or not row.get("idle_lookups_per_second"):
-        return None
-    return row["lookups_per_second"] / row["idle_lookups_per_second"]
-
-
 def shares(rows):
-    return [one for one in map(share, rows) if one is not None]
+    """Of the lookups before the workload, those beside it."""
+    return [row["lookups_per_second"] / row["idle_lookups_per_second"] for row in rows
+            if row.get("idle_lookups_per_second")]
 
 
-def latencies(found):
-    lines = []
-    for (table, store, workload), (_, everything) in found.items():
-        if everything is None or "visible_us_p50" not in everything:
-            continue
-        row = everything
-        lines.append([
-            table, store, workload, cell(row["operations"]),
-            *(cell(row[f"visible_us_{rank}"], 1e-3) for rank in RANKS),
-            *(cell(row[f"commit_us_{rank}"], 1e-3) for rank in ("p50", "p99")),
-            *(cell(row[f"call_us_{rank}"], 1e-3) for rank in ("p50", "p99")),
-        ])
-    return markdown(
-        ["table", "store", "workload", "times", "visible p50 ms", "p90", "p99",
-         "p99.9", "max", "commit p50 ms", "p99", "call p50 ms", "p99"], lines)
-
-
-def storms(found):
-    lines = []
-    for (table, store, workload), (repeats, _) in found.items():
-        kept = shares(repeats)
-        if not kept:
-            continue
-        lines.append([
-            table, store, workload,
-            cell(median(map(rate, repeats))),
-            cell(median(r["idle_lookups_per_second"] for r in repeats), 1e-6),
-            cell(median(r["lookups_per_second"] for r in repeats), 1e-6),
-            cell(median(kept)), f"{cell(min(kept))}..{cell(max(kept))}",
-        ])
-    return markdown(
-        ["table", "store", "workload", "changes/s", "M lookups/s idle", "beside",
-         "share", "least..most"], lines)
-
-
-def memory(found):
-    lines = []
-    for (table, store, workload), (repeats, _) in found.items():
-        worst = max((r for r in repeats if "resident_peak" in r),
-                    key=lambda r: r["resident_peak"], default=None)
-        if worst is None:
-            continue
-        lines.append([
-            table, store, workload,
-            *(cell(value, 2**-20) for value in (
-                worst["resident_before"], worst["resident_peak"],
-                worst["fib_before"] + worst["fib_after"],
-                max(worst["rib_before"], worst["rib_after"]))),
-        ])
-    return markdown(
-        ["table", "store", "workload", "resident before, MiB", "peak", "both FIBs",
-         "RIB"], lines)
-
-
-def once(found):
-    """Loads and restarts."""
-    lines = [
-        [table, store, workload, cell(repeats[0]["routes"]),
-         cell(repeats[0]["seconds"])]
-        for (table, store, workload), (repeats, _) in found.items()
-        if workload.startswith(("load_", "restart_"))
+def line(repeats, everything):
+    """The cells of a series after its case."""
+    first, kept = repeats[0], shares(repeats)
+    worst = max(repeats, key=lambda row: row.get("resident_peak", 0))
+    at = everything or {}
+    return [
+        cell(first.get("routes")), cell(median(row["seconds"] for row in repeats)),
+        cell(median(row["changes"] / row["seconds"] for row in repeats
+                    if "changes" in row)),
+        *(cell(at.get(f"{name}_us_{rank}"), 1e-3)
+          for name in ("visible", "commit", "call") for rank in RANKS),
+        cell(median(row["idle_lookups_per_second"] for row in repeats
+                    if "idle_lookups_per_second" in row), 1e-6),
+        cell(median(kept)), f"{cell(min(kept))}..{cell(max(kept))}" if kept else "",
+        *(cell(worst.get(column), 2**-20)
+          for column in ("resident_before", "resident_peak", "fib_after", "rib_after")),
     ]
-    return markdown(["table", "store", "what", "routes", "seconds"], lines)
 
 
 def render(rows):
-    found = series(rows)
-    return "\n".join((
-        "From accepted to visible, in milliseconds:\n", latencies(found),
-        "Changes, and lookups beside them:\n", storms(found),
-        "Memory, the worst repeat:\n", memory(found),
-        "Loads and restarts:\n", once(found),
-    ))
+    times = [f"{name} {rank}, ms" for name in ("visible", "commit", "call")
+             for rank in RANKS]
+    return markdown(
+        [*CASE, "routes", "seconds", "changes/s", *times, "M lookups/s idle",
+         "share beside", "least..most", "resident before, MiB", "peak", "FIB", "RIB"],
+        [[*case, *line(*found)] for case, found in series(rows).items()])

@@ -5,18 +5,16 @@
 
     bazel build --config=opt //server:planb_server //benchmarks/serving/visibility
     benchmarks/serving/visibility/run.py --machine=NAME    # results/visibility_NAME.csv
-    benchmarks/serving/visibility/run.py --markdown=FILE.csv
     benchmarks/serving/visibility/run.py --short --out=/tmp/short.csv
 
 Starts servers, with and without a store, loads each with a table and has the
-program `visibility` change it. README.md says what is measured and how. A
-broken promise, or a server that fails, ends it with exit code 1.
+program `visibility` change it, and prints what all rows come to. README.md says what
+is measured and how. A broken promise, or a server that fails, ends it with exit code 1.
 """
 
 import argparse
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -98,8 +96,7 @@ def ask(args, server, *more):
 
 def measure(args, folder, table, store, writer):
     """Everything about one table, kept in one way."""
-    source = (f"--routes={args.routes}" if table == "real"
-              else f"--generate={table}")
+    source = f"--table={args.routes if table == 'real' else table}"
     case = {"table": table, "store": store}
     common = [source, f"--cpu={args.client_cpu}",
               f"--lookup_cpu={args.lookup_cpu}", f"--repeats={args.repeats}",
@@ -142,17 +139,6 @@ def restarted(args, server, source):
     }
 
 
-def machine_name():
-    """From the processor's model: letters, digits and underscores."""
-    with open("/proc/cpuinfo", encoding="ascii", errors="replace") as file:
-        for line in file:
-            if line.startswith("model name"):
-                name = re.sub(r"\(.*?\)|processor|cpu|@.*", " ",
-                              line.split(":")[1].lower())
-                return "_".join(re.findall(r"[a-z0-9]+", name))
-    return "machine"
-
-
 def parse(argv):
     def listed(kind):
         return lambda text: [kind(word) for word in text.split(",") if word]
@@ -161,11 +147,10 @@ def parse(argv):
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--markdown", metavar="FILE",
-                        help="only: the tables of these rows")
     parser.add_argument("--short", action="store_true",
                         help="small tables, moments: that all of it runs")
-    parser.add_argument("--machine", default=machine_name())
+    parser.add_argument("--machine",
+                        default=compare.bench.make_of(compare.bench.machine()))
     parser.add_argument("--out", help="default: results/visibility_MACHINE.csv")
     parser.add_argument("--tables", type=listed(str),
                         help="numbers of made-up routes, or real")
@@ -188,8 +173,6 @@ def parse(argv):
                         help="of both ends of the lookups")
     parser.add_argument("--bin", default="bazel-bin")
     args = parser.parse_args(argv)
-    if args.markdown:
-        return args
     short = args.short
     if args.workloads is None:
         args.workloads = SHORT_WORKLOADS if short else WORKLOADS
@@ -215,9 +198,6 @@ def parse(argv):
 
 def main(argv=None):
     args = parse(argv)
-    if args.markdown:
-        print(report.render(report.read(args.markdown)))
-        return 0
     os.makedirs(os.path.dirname(os.path.abspath(args.out)), exist_ok=True)
     about = compare.machine(args)
     writer = Writer(args.out, report.COLUMNS, report.CASE)
@@ -233,6 +213,7 @@ def main(argv=None):
               encoding="utf-8") as file:
         json.dump(about, file, indent=1)
         file.write("\n")
+    print(report.render(report.read(args.out)), end="")
     return 0
 
 

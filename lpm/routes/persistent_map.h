@@ -95,25 +95,34 @@ class PersistentTree {
     const Page& page = *(*root_)[at.page].node;
     at.chunk = ChildFor(page, key);
     const Chunk& chunk = *page[at.chunk].node;
-    at.entry = CountWhile(chunk.begin(), chunk.size(), [&](const Entry& e) {
-      return Traits::Less(Traits::KeyOf(e), key);
-    });
+    at.entry =
+        CountBefore</*kOrEqual=*/false>(chunk.begin(), chunk.size(), key);
     at.found = at.entry < chunk.size() &&
                !Traits::Less(key, Traits::KeyOf(chunk[at.entry]));
     return at;
   }
 
-  // How many of the first items are `before`, of `size` in a row. Without
-  // branches on what the items say. REQUIRES: size > 0.
-  template <typename Item, typename Before>
-  static size_t CountWhile(const Item* items, size_t size, Before before) {
-    const Item* base = items;
-    for (size_t n = size; n > 1;) {
-      const size_t half = n / 2;
-      base += before(base[half - 1]) ? half : 0;
-      n -= half;
+  // How many of the items, `size` in a row, entries or children, are before
+  // `key`, or equal it if that counts. REQUIRES: size > 0.
+  template <bool kOrEqual, typename Item>
+  static size_t CountBefore(const Item* items, size_t size, const Key& key) {
+    const auto before = [&key](const Item& item) {
+      const Key& at = PersistentEdit<Traits>::KeyOf(item);
+      return kOrEqual ? !Traits::Less(key, at) : Traits::Less(at, key);
+    };
+    if constexpr (requires { Traits::Lead(key); }) {
+      const auto lead = Traits::Lead(key);
+      size_t count = CountWhile(items, size, [lead](const Item& item) {
+        return Traits::Lead(PersistentEdit<Traits>::KeyOf(item)) < lead;
+      });
+      // Few have the same, as a rule.
+      for (int few = 0; few < 4; ++few, ++count) {
+        if (count == size || !before(items[count])) return count;
+      }
+      if (count == size) return count;
+      return count + CountWhile(items + count, size - count, before);
     }
-    return static_cast<size_t>(base - items) + (before(*base) ? 1 : 0);
+    return CountWhile(items, size, before);
   }
 
   // Begins to load the entries around the one of this key.
@@ -178,11 +187,23 @@ class PersistentTree {
   }
 
  private:
+  // How many of the first items are `before`, of `size` in a row. Without
+  // branches on what the items say. REQUIRES: size > 0.
+  template <typename Item, typename Before>
+  static size_t CountWhile(const Item* items, size_t size, Before before) {
+    const Item* base = items;
+    for (size_t n = size; n > 1;) {
+      const size_t half = n / 2;
+      base += half & (size_t{0} - size_t{before(base[half - 1])});
+      n -= half;
+    }
+    return static_cast<size_t>(base - items) + (before(*base) ? 1 : 0);
+  }
+
   template <typename Node>
   static size_t ChildFor(const Node& node, const Key& key) {
     const size_t begun =
-        CountWhile(node.begin(), node.size(),
-                   [&](const auto& c) { return !Traits::Less(key, c.key); });
+        CountBefore</*kOrEqual=*/true>(node.begin(), node.size(), key);
     return begun == 0 ? 0 : begun - 1;
   }
 
@@ -237,6 +258,9 @@ class PersistentTree {
 //   using Key = ...;    // a small value; copied into the nodes above
 //   static Key KeyOf(const Entry&);              // a reference will do
 //   static bool Less(const Key&, const Key&);    // a strict order
+//   static uint64_t Lead(const Key&);            // optional: a number that
+//   never
+//       // falls in that order, to be compared sooner; few keys share one
 //
 // Keys are distinct. Thread-compatible, each version by itself: while one
 // thread changes a map, others may read, share and destroy versions that were
@@ -405,11 +429,8 @@ class PersistentMap {
     if (Traits::Less(key, Traits::KeyOf(*first))) return UpperBound(key);
     const_iterator it = after;
     it.entry_ =
-        first + Tree::CountWhile(first,
-                                 static_cast<size_t>(after.entry_ - first) + 1,
-                                 [&](const Entry& e) {
-                                   return !Traits::Less(key, Traits::KeyOf(e));
-                                 });
+        first + Tree::template CountBefore</*kOrEqual=*/true>(
+                    first, static_cast<size_t>(after.entry_ - first) + 1, key);
     return it;
   }
 

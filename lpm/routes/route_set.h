@@ -68,6 +68,7 @@ struct PackedRouteOrder {
     const bool below = a.low != b.low ? a.low < b.low : a.length < b.length;
     return a.high != b.high ? a.high < b.high : below;
   }
+  static constexpr uint64_t Lead(const Key& key) { return key.high; }
 };
 
 // Invariants: prefixes are distinct and of family(); IsNextHop of each next

@@ -237,6 +237,11 @@ constexpr uint64_t kLastMain = (uint64_t{1} << kMainBits) - 1;
 uint64_t LastMain(const Prefix& prefix) {
   return MainBits(prefix.first()) | (kLastMain >> prefix.length());
 }
+
+uint64_t MainBitsOf(const PackedRoute& route) {
+  return route.high >> (64 - kMainBits);
+}
+
 }  // namespace
 
 TableCompiler::TableCompiler(Family family, ValueMap values,
@@ -319,12 +324,17 @@ void TableCompiler::CompileSlots(const RouteSet& routes, const MainTable& table,
 const IntervalList<uint64_t>& TableCompiler::IntervalsOf(const RouteSet& routes,
                                                          const MainSlot& slot) {
   const Prefix prefix = PrefixOf(slot);
-  const RouteSet::const_iterator first = routes.LowerBound(prefix);
+  RouteSet::const_iterator it = routes.LowerBound(prefix);
+  const uint32_t value = ValueOf(routes, prefix, it);
   intervals_.Clear();
+  if (it == routes.end() || MainBitsOf(it.packed()) > slot.last()) {
+    intervals_.Add(slot.low, value);
+    return intervals_;
+  }
   ElementaryIntervals elementary(
-      slot.low, slot.last(), CoverOf(routes, first, prefix),
+      slot.low, slot.last(), value,
       [this](uint64_t start, uint32_t v) { intervals_.Add(start, v); });
-  EnterRoutes(first, routes.end(), slot.last(), elementary);
+  EnterRoutes(it, routes.end(), slot.last(), elementary);
   return intervals_;
 }
 
@@ -353,28 +363,24 @@ const IntervalList<uint64_t>& TableCompiler::IntervalsBetween(
 
 const IntervalList<absl::uint128>& TableCompiler::LongIntervalsOf(
     const RouteSet& routes, const Prefix& prefix) {
-  RouteSet::const_iterator first = routes.LowerBound(prefix);
-  EnterLongRoutes(first, routes.end(), prefix.first(), prefix.last(),
-                  CoverOf(routes, first, prefix));
+  RouteSet::const_iterator it = routes.LowerBound(prefix);
+  const uint32_t value = ValueOf(routes, prefix, it);
+  EnterLongRoutes(it, routes.end(), prefix.first(), prefix.last(), value);
   return long_intervals_;
 }
 
-// The value of what covers `prefix`, the first route from which on is at `at`.
-// It matters only where no route is the prefix's own.
-uint32_t TableCompiler::CoverOf(const RouteSet& routes,
-                                RouteSet::const_iterator at,
-                                const Prefix& prefix) {
-  if (at != routes.end() && at->prefix == prefix) return 0;
-  const std::optional<Route> cover = routes.Cover(prefix, at);
-  return cover.has_value() ? values_.ToValue(*cover) : 0;
+uint32_t TableCompiler::ValueOf(const RouteSet& routes, const Prefix& prefix) {
+  RouteSet::const_iterator it = routes.LowerBound(prefix);
+  return ValueOf(routes, prefix, it);
 }
 
-uint32_t TableCompiler::ValueOf(const RouteSet& routes, const Prefix& prefix) {
-  const RouteSet::const_iterator at = routes.LowerBound(prefix);
-  if (at == routes.end()) return CoverOf(routes, at, prefix);
-  const Route route = *at;
-  return route.prefix == prefix ? values_.ToValue(route)
-                                : CoverOf(routes, at, prefix);
+// The same. `it` is at the first route not before `prefix`; moves past the
+// prefix's own.
+uint32_t TableCompiler::ValueOf(const RouteSet& routes, const Prefix& prefix,
+                                RouteSet::const_iterator& it) {
+  if (it != routes.end() && it->prefix == prefix) return values_.ToValue(*it++);
+  const std::optional<Route> cover = routes.Cover(prefix, it);
+  return cover.has_value() ? values_.ToValue(*cover) : 0;
 }
 
 Prefix TableCompiler::PrefixOf(const MainSlot& slot) const {

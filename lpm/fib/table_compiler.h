@@ -329,8 +329,8 @@ class TableCompiler {
   const IntervalList<uint64_t>& IntervalsBetween(const RouteSet& routes,
                                                  const MainSlot& first,
                                                  uint64_t last);
-  uint32_t CoverOf(const RouteSet& routes, RouteSet::const_iterator at,
-                   const Prefix& prefix);
+  uint32_t ValueOf(const RouteSet& routes, const Prefix& prefix,
+                   RouteSet::const_iterator& it);
 
   // Where what begins in another root slot ends the one before.
   void AddRootInterval(uint64_t start, uint32_t value);

@@ -3,7 +3,6 @@
 #include "lpm/fib/cover_editor.h"
 
 #include <algorithm>
-#include <cstring>
 #include <iterator>
 #include <optional>
 #include <utility>
@@ -48,6 +47,7 @@ bool CoverEditor::Edit(const RouteSet& routes, const Prefix& prefix,
     // What the first gap has, all have.
     value_ = table_.ValueOf(routes, prefix);
     old_value_ = ValueAt(gaps_[0].first);
+    flag_ = old_value_ == 0 ? table_.shape().flag : 0;
     if (old_value_ == value_) return true;
     if (old_value_ != 0) {
       FindGaps(routes, from, changed, within, ~size_t{0});
@@ -150,15 +150,21 @@ void CoverEditor::LeaveLongRoutes(const RouteSet& routes, uint64_t at) {
 void CoverEditor::Walk(const RouteSet& routes, const MainTable& table,
                        uint32_t begin, uint32_t end) {
   for (uint32_t i = begin; i < end; ++i) {
+    const uint32_t index = table.first + i;
+    const uint32_t entry = table_.EntryAt({.index = index});
+    if (TypeOf(entry) == kValueEntry && IsOther(PayloadOf(entry))) continue;
     if (table_.failed() || left_.size() > most_left_) return;
-    const Sharer at = {table.first + i, table.SlotAt(i)};
-    const uint32_t entry = table_.EntryAt({.index = at.index});
+    const Sharer at = {index, table.SlotAt(i)};
     switch (TypeOf(entry)) {
       case kValueEntry:
-        EditValue(routes, entry, at);
+        EditValue(routes, PayloadOf(entry), at);
         break;
       case kTableEntry: {
-        const MainTable below = CopyTable(entry, at);
+        MainTable below = MainTableAt(entry, at.slot);
+        // Without a spare one: covers seldom change.
+        below.first = copier_.Copy(entry, KeyOf(at.slot), {.index = index},
+                                   /*keeps=*/false);
+        if (table_.failed()) return;
         Walk(routes, below, 0, below.entries());
         break;
       }
@@ -168,31 +174,10 @@ void CoverEditor::Walk(const RouteSet& routes, const MainTable& table,
   }
 }
 
-// A copy of the table of a slot, without a spare one: covers seldom change.
-MainTable CoverEditor::CopyTable(uint32_t entry, const Sharer& at) {
-  MainTable table = MainTableAt(entry, at.slot);
-  const uint32_t from = table.first / kLineWords;
-  const auto spare = spares_.Take(from);
-  if (spare.has_value()) Discard(lines_, spare->first, garbage_.lines);
-  if (lines_.fresh(from)) return table;
-  const uint32_t size = lines_.size(from);
-  const uint32_t to = lines_.Allocate(size);
-  if (table_.failed()) return table;
-  std::memcpy(lines_.at(to), lines_.at(from), size * sizeof(Line));
-  Discard(lines_, from, garbage_.lines);
-  table.first = to * kLineWords;
-  table_.WriteEntry({.index = at.index}, table.Entry());
-  return table;
-}
-
-void CoverEditor::EditValue(const RouteSet& routes, uint32_t entry,
+// REQUIRES: not IsOther.
+void CoverEditor::EditValue(const RouteSet& routes, uint32_t value,
                             const Sharer& at) {
-  const uint32_t value = PayloadOf(entry);
-  if ((value & table_.shape().flag) != 0) {
-    if (old_value_ == 0) LeaveLongRoutes(routes, at.slot.low);
-    return;
-  }
-  if (value != old_value_) return;
+  if (value != old_value_) return LeaveLongRoutes(routes, at.slot.low);
   const Range range = {at.slot.low, at.slot.last()};
   switch (ShareOfGaps(range)) {
     case Share::kNone:
@@ -231,8 +216,7 @@ void CoverEditor::EditPartition(const RouteSet& routes, const Open& partition) {
   // What all addresses of the partition have above its keys.
   const uint64_t above = all.first >> (narrow ? shift + 16 : 32)
                                           << (narrow ? shift + 16 : 32);
-  const uint32_t flag = old_value_ == 0 ? table_.shape().flag : 0;
-  editor_.Find(first, narrow, old_value_, flag, found_);
+  editor_.Find(first, narrow, old_value_, flag_, found_);
   changed_.clear();
   for (const PartitionEditor::Found& found : found_) {
     // Intervals also hold slots that are not, or no longer, the partition's.
@@ -266,9 +250,9 @@ void CoverEditor::EditPartition(const RouteSet& routes, const Open& partition) {
   for (const Sharer& sharer : sharers) {
     table_.WriteEntry({.index = sharer.index},
                       MakeEntry(TypeOf(entry), copy, ShiftOf(entry)));
-    lines_.AddSlot(copy);
-    if (lines_.marked(first)) lines_.Mark(copy);
   }
+  lines_.AddSlots(copy, static_cast<uint32_t>(sharers.size()));
+  if (lines_.marked(first)) lines_.Mark(copy);
   Discard(lines_, first, garbage_.lines);
 }
 

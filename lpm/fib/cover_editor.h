@@ -34,11 +34,11 @@ namespace planb {
 class CoverEditor {
  public:
   CoverEditor(TableCompiler& table, PartitionEditor& editor,
-              SpareTables& spares, Garbage& garbage)
+              TableCopier& copier, Garbage& garbage)
       : table_(table),
         lines_(table.lines()),
         editor_(editor),
-        spares_(spares),
+        copier_(copier),
         garbage_(garbage) {}
 
   // `table`, which no reader knows, is that of other routes than `routes`:
@@ -87,21 +87,25 @@ class CoverEditor {
   void LeaveLongRoutes(const RouteSet& routes, uint64_t at);
   void Walk(const RouteSet& routes, const MainTable& table, uint32_t begin,
             uint32_t end);
-  MainTable CopyTable(uint32_t entry, const Sharer& at);
-  void EditValue(const RouteSet& routes, uint32_t entry, const Sharer& at);
+  // Whether the prefix does not decide what has this value.
+  bool IsOther(uint32_t value) const {
+    return value != old_value_ && (value & flag_) == 0;
+  }
+  void EditValue(const RouteSet& routes, uint32_t value, const Sharer& at);
   void Meet(const RouteSet& routes, uint32_t entry, const Sharer& at);
   void EditPartition(const RouteSet& routes, const Open& partition);
 
   TableCompiler& table_;
   LinePool& lines_;
   PartitionEditor& editor_;
-  SpareTables& spares_;
+  TableCopier& copier_;
   Garbage& garbage_;
 
   // Of the present call.
   int length_ = 0;
   size_t most_left_ = 0;
   uint32_t old_value_ = 0, value_ = 0;
+  uint32_t flag_ = 0;  // of values that may have to be left, if any
   // Where there is no longer route; where the old value is 0, which no route
   // has, the first of them only.
   std::vector<Range> gaps_;

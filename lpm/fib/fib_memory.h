@@ -121,7 +121,10 @@ class BlockPool {
 
   uint32_t size(uint32_t first) const { return blocks_[first].size; }
   uint32_t slots(uint32_t first) const { return blocks_[first].slots; }
-  void AddSlot(uint32_t first) { ++blocks_[first].slots; }
+  void AddSlots(uint32_t first, uint32_t count) {
+    Block& block = blocks_[first];
+    block.slots = static_cast<uint16_t>(block.slots + count);
+  }
   // True if that was the last.
   bool DropSlot(uint32_t first) { return --blocks_[first].slots == 0; }
 

@@ -6,6 +6,8 @@
 #include <cassert>
 #include <cstring>
 
+#include "absl/numeric/bits.h"
+
 namespace planb {
 
 namespace {
@@ -24,8 +26,9 @@ LeafShape Shaped(LeafShape shape) {
 template <typename V>
 void WriteValues(const uint32_t* values, uint32_t have, uint32_t count,
                  char* to) {
+  V value = 0;
   for (uint32_t i = 0; i < count; ++i) {
-    const V value = static_cast<V>(values[std::min(i, have - 1)]);
+    if (i < have) value = static_cast<V>(values[i]);
     std::memcpy(to + i * sizeof(V), &value, sizeof(V));
   }
 }
@@ -75,16 +78,6 @@ void PartitionPacker::Flush() {
   FlushNarrow();
 }
 
-void PartitionPacker::WriteEntry(Position position, uint32_t entry) {
-  if (position.apart != nullptr) {
-    *position.apart = entry;
-  } else {
-    const uint32_t line = position.index / kLineWords;
-    lines_.at(line)->words[position.index % kLineWords] = entry;
-    if (log_ != nullptr) log_->push_back(line);
-  }
-}
-
 void PartitionPacker::FlushWide() {
   if (wide_.keys.empty()) return;
   Point(wide_, kWideEntry,
@@ -106,8 +99,8 @@ void PartitionPacker::Point(Open& open, EntryType type, uint32_t first) {
   if ((any & shape_.flag) != 0) lines_.Mark(first);
   for (Position position : open.positions) {
     WriteEntry(position, MakeEntry(type, first, open.shift));
-    lines_.AddSlot(first);
   }
+  lines_.AddSlots(first, static_cast<uint32_t>(open.positions.size()));
   open.keys.clear();
   open.values.clear();
   open.positions.clear();
@@ -400,10 +393,10 @@ struct Form {
     return value;
   }
 
-  // The leaf in which `key` is looked up.
-  static uint32_t LeafOf(const Line* node, uint32_t leaves, uint32_t key) {
-    uint32_t leaf = 0;
-    for (uint32_t i = 0; i + 1 < leaves; ++i) leaf += KeyAt(node, i) < key;
+  // The leaf in which `key` is looked up. REQUIRES: not before `leaf`.
+  static uint32_t LeafOf(const Line* node, uint32_t leaves, uint32_t leaf,
+                         uint32_t key) {
+    while (leaf + 1 < leaves && KeyAt(node, leaf) < key) ++leaf;
     return leaf;
   }
   static uint32_t Intervals(const Line* leaf) {
@@ -435,37 +428,71 @@ struct Form {
                    kKeys + 1, reinterpret_cast<char*>(line->words) + kValuesAt);
   }
 
-  static bool AnyValue(const Line* line, uint32_t value, uint32_t flag) {
-    uint32_t any = 0;
+  // Whether an interval of a leaf is one, and the last one.
+  static bool IsInterval(const Line* leaf, uint32_t i) {
+    return i == 0 || KeyAt(leaf, i - 1) != kPadding;
+  }
+  static bool IsLast(const Line* leaf, uint32_t i) {
+    return i == kKeys || KeyAt(leaf, i) == kPadding;
+  }
+
+  // Its last key.
+  static uint32_t EndOf(const Line* node, uint32_t leaves, uint32_t leaf,
+                        uint32_t i) {
+    const Line* const line = node + 1 + leaf;
+    if (!IsLast(line, i)) return KeyAt(line, i);
+    return leaf + 1 < leaves ? KeyAt(node, leaf) : kLast;
+  }
+
+  // A bit for each place in a leaf with `value`, or with `flag` in its value.
+  static uint32_t Places(const Line* leaf, uint32_t value, uint32_t flag) {
+    uint32_t places = 0;
     for (uint32_t i = 0; i <= kKeys; ++i) {
-      const uint32_t at = ValueAt(line, i);
-      any |= (at == value ? 1 : 0) | (at & flag);
+      const uint32_t at = ValueAt(leaf, i);
+      places |= uint32_t{at == value || (at & flag) != 0} << i;
     }
-    return any != 0;
+    return places;
   }
   static void Find(const Line* node, uint32_t leaves, uint32_t value,
                    uint32_t flag, std::vector<PartitionEditor::Found>& found) {
+    static_assert(kKeys < 32);
     for (uint32_t leaf = 0; leaf < leaves; ++leaf) {
       const Line* const line = node + 1 + leaf;
-      if (!AnyValue(line, value, flag)) continue;
-      const uint32_t count = Intervals(line);
-      const uint32_t end = leaf + 1 < leaves ? KeyAt(node, leaf) : kLast;
-      for (uint32_t i = 0; i < count; ++i) {
-        const uint32_t at = ValueAt(line, i);
-        if (at != value && (at & flag) == 0) continue;
+      for (uint32_t left = Places(line, value, flag); left != 0;
+           left &= left - 1) {
+        const auto i = static_cast<uint32_t>(absl::countr_zero(left));
+        if (!IsInterval(line, i)) break;
         found.push_back({.index = leaf * (kKeys + 1) + i,
                          .start = i == 0 ? Start(node, leaf)
                                          : uint32_t{KeyAt(line, i - 1)} + 1,
-                         .last = i + 1 < count ? KeyAt(line, i) : end,
-                         .value = at});
+                         .last = EndOf(node, leaves, leaf, i),
+                         .value = ValueAt(line, i)});
       }
     }
+  }
+  // The place of the interval from `low` to `last`, in `leaf`, if there is such
+  // a one that neither names a descriptor nor, with `value`, is one with a
+  // neighbour in the leaf. What is before the first start is not known.
+  static std::optional<uint32_t> PlaceFor(const Line* node, uint32_t leaves,
+                                          uint32_t leaf, uint32_t low,
+                                          uint32_t last, uint32_t value,
+                                          uint32_t flag) {
+    const Line* const line = node + 1 + leaf;
+    uint32_t i = 0;
+    while (i < kKeys && KeyAt(line, i) < low) ++i;
+    if (i == 0 && (leaf == 0 || Start(node, leaf) != low)) return std::nullopt;
+    if (i > 0 && uint32_t{KeyAt(line, i - 1)} + 1 != low) return std::nullopt;
+    if (EndOf(node, leaves, leaf, i) != last) return std::nullopt;
+    if (((ValueAt(line, i) | value) & flag) != 0) return std::nullopt;
+    if (i > 0 && ValueAt(line, i - 1) == value) return std::nullopt;
+    if (!IsLast(line, i) && ValueAt(line, i + 1) == value) return std::nullopt;
+    return leaf * (kKeys + 1) + i;
   }
   // As WriteValues has it, for the last value of a leaf, too.
   static void WriteValue(Line* node, uint32_t index, uint32_t value) {
     Line* const line = node + 1 + index / (kKeys + 1);
     uint32_t i = index % (kKeys + 1);
-    const uint32_t end = i + 1 == Intervals(line) ? kKeys + 1 : i + 1;
+    const uint32_t end = IsLast(line, i) ? kKeys + 1 : i + 1;
     for (const V v = static_cast<V>(value); i < end; ++i) {
       std::memcpy(
           reinterpret_cast<char*>(line->words) + kValuesAt + i * sizeof(V), &v,
@@ -486,8 +513,23 @@ std::optional<PartitionEditor::Result> PartitionEditor::CopyOf(
   const uint32_t leaves = lines_.size(first) - 1;
   const size_t dropped_before = dropped.size();
   // The leaves from `begin` to before `end` are written anew.
-  uint32_t begin = Form::LeafOf(node, leaves, change.low);
-  uint32_t end = Form::LeafOf(node, leaves, change.last) + 1;
+  uint32_t begin = Form::LeafOf(node, leaves, 0, change.low);
+  // Unless all that changes is the value of one interval.
+  if (change.by.size() == 1) {
+    const uint32_t value = change.by.values[0];
+    const std::optional<uint32_t> place = Form::PlaceFor(
+        node, leaves, begin, change.low, change.last, value, shape_.flag);
+    if (place.has_value()) {
+      Result result = {
+          .one_value = change.low <= slot.low && slot.last <= change.last,
+          .value = value};
+      if (!result.one_value || !slot.only) {
+        result.first = CopyWith(first, sizeof(Key) == 2, {&*place, 1}, value);
+      }
+      return result;
+    }
+  }
+  uint32_t end = Form::LeafOf(node, leaves, begin, change.last) + 1;
   uint32_t last = 0;
   for (bool widened = false;; widened = true) {
     old_.Clear();
@@ -583,7 +625,7 @@ void PartitionEditor::Find(uint32_t first, bool narrow, uint32_t value,
 }
 
 uint32_t PartitionEditor::CopyWith(uint32_t first, bool narrow,
-                                   const std::vector<uint32_t>& changed,
+                                   absl::Span<const uint32_t> changed,
                                    uint32_t value) {
   const uint32_t size = lines_.size(first);
   const uint32_t copy = lines_.Allocate(size);

@@ -15,6 +15,7 @@
 #include <optional>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "lpm/fib/elementary_intervals.h"
 #include "lpm/fib/fib_memory.h"
 #include "lpm/kernels/layout.h"
@@ -77,7 +78,24 @@ class PartitionPacker {
   // Slots given later share nothing with those given before.
   void Flush();
 
-  void WriteEntry(Position position, uint32_t entry);
+  void WriteEntry(Position position, uint32_t entry) {
+    if (position.apart != nullptr) {
+      *position.apart = entry;
+    } else {
+      const uint32_t line = position.index / kLineWords;
+      lines_.at(line)->words[position.index % kLineWords] = entry;
+      if (log_ != nullptr) log_->push_back(line);
+    }
+  }
+  // The same for entries of the lines.
+  void WriteEntries(const std::vector<uint32_t>& indexes, uint32_t entry) {
+    for (uint32_t last = ~uint32_t{0}; const uint32_t index : indexes) {
+      const uint32_t line = index / kLineWords;
+      lines_.at(line)->words[index % kLineWords] = entry;
+      if (log_ != nullptr && line != last) log_->push_back(line);
+      last = line;
+    }
+  }
 
   // From now on adds each line that WriteEntry writes to. Null: no more.
   void LogTo(std::vector<uint32_t>* log) { log_ = log; }
@@ -159,6 +177,9 @@ class SlotCompiler {
 
   void WriteEntry(Position position, uint32_t entry) {
     packer_.WriteEntry(position, entry);
+  }
+  void WriteEntries(const std::vector<uint32_t>& indexes, uint32_t entry) {
+    packer_.WriteEntries(indexes, entry);
   }
   void LogTo(std::vector<uint32_t>* log) { packer_.LogTo(log); }
 
@@ -259,7 +280,7 @@ class PartitionEditor {
   // Copies the partition at `first`; the intervals `changed` have `value` in
   // the copy. Returns its first line, a block without slots.
   uint32_t CopyWith(uint32_t first, bool narrow,
-                    const std::vector<uint32_t>& changed, uint32_t value);
+                    absl::Span<const uint32_t> changed, uint32_t value);
 
  private:
   template <typename Key, typename V>

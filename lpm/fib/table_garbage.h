@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What an update leaves unused: lists of blocks, and how to find all that hangs
-// on an entry.
+// What an update leaves unused: lists of blocks, how to find all that hangs on
+// an entry, and how a table is copied before it changes.
 
 #ifndef PLANB_LPM_FIB_TABLE_GARBAGE_H_
 #define PLANB_LPM_FIB_TABLE_GARBAGE_H_
 
 #include <array>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/numeric/bits.h"
 #include "absl/types/span.h"
 #include "lpm/fib/fib_memory.h"
 #include "lpm/fib/fib_walk.h"
@@ -75,6 +77,72 @@ void Discard(BlockPool<T>& pool, uint32_t first,
     garbage.push_back(first);
   }
 }
+
+// Copies tables before they change. Thread-compatible.
+class TableCopier {
+ public:
+  TableCopier(TableCompiler& table, SpareTables& spares, Garbage& garbage)
+      : table_(table), spares_(spares), garbage_(garbage) {}
+
+  // An update begins, which makes `generation`; `oldest` is the oldest one that
+  // has readers.
+  void Begin(uint64_t generation, uint64_t oldest) {
+    generation_ = generation;
+    oldest_ = oldest;
+  }
+
+  // Makes `position` point to a table that no reader knows, and returns its
+  // first entry: a copy of the one that `entry`, which is there, sends
+  // `first_key` to, unless no reader knows that. If it `keeps` spares, the copy
+  // is made of one, if there is, and the original is the next; the caller tells
+  // SpareTables what is written. Otherwise the copy has none.
+  uint32_t Copy(uint32_t entry, uint32_t first_key, Position position,
+                bool keeps) {
+    LinePool& lines = table_.lines();
+    const uint32_t from = TableLine(entry, first_key);
+    const bool fresh = lines.fresh(from);
+    if (fresh && keeps) return from * kLineWords;
+    const uint32_t size = lines.size(from);
+    const std::optional<SpareTables::Spare> spare = spares_.Take(from);
+    uint32_t to = 0;
+    if (keeps && spare.has_value() && spare->generation <= oldest_) {
+      to = spare->first;
+      lines.MakeFresh(to);
+      for (uint32_t i = 0; i < spare->differs.size(); ++i) {
+        for (uint64_t left = spare->differs[i]; left != 0; left &= left - 1) {
+          const uint32_t line =
+              64 * i + static_cast<uint32_t>(absl::countr_zero(left));
+          *lines.at(to + line) = *lines.at(from + line);
+        }
+      }
+    } else {
+      if (spare.has_value()) Discard(lines, spare->first, garbage_.lines);
+      if (fresh) return from * kLineWords;
+      to = lines.Allocate(size);
+      if (table_.failed()) return 0;
+      std::memcpy(lines.at(to), lines.at(from), size * sizeof(Line));
+    }
+    table_.WriteEntry(
+        position,
+        MakeEntry(kTableEntry, PayloadOf(entry) + to - from, ShiftOf(entry)));
+    if (keeps && size >= kLeastSpare) {
+      spares_.Keep(to,
+                   {.first = from, .generation = generation_, .differs = {}});
+    } else {
+      Discard(lines, from, garbage_.lines);
+    }
+    return to * kLineWords;
+  }
+
+ private:
+  // Tables of fewer lines are copied whole.
+  static constexpr uint32_t kLeastSpare = 4;
+
+  TableCompiler& table_;
+  SpareTables& spares_;
+  Garbage& garbage_;
+  uint64_t generation_ = 0, oldest_ = 0;
+};
 
 // Lists all that hangs on an entry as garbage. A visitor of fib_walk.h.
 class GarbageVisitor {

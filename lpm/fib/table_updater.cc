@@ -3,11 +3,9 @@
 #include "lpm/fib/table_updater.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "absl/base/internal/raw_logging.h"
-#include "absl/numeric/bits.h"
 #include "lpm/fib/fib_walk.h"
 #include "lpm/kernels/layout.h"
 
@@ -104,8 +102,7 @@ bool AllValues(TableCompiler& table, uint32_t entry, const MainSlot& slot,
 
 void TableUpdater::Update(const RouteSet& routes, Changes changed,
                           uint64_t generation, uint64_t oldest, uint64_t end) {
-  generation_ = generation;
-  oldest_ = oldest;
+  copier_.Begin(generation, oldest);
   end_ = end;
   written_.clear();
   wide_.clear();
@@ -313,8 +310,7 @@ bool TableUpdater::EditCover(const RouteSet& routes, const Prefix& prefix,
   const uint32_t entry = table_.EntryAt(position);
   MainTable table = MainTableAt(entry, slot);
   const size_t written_before = written_.size();
-  table.first =
-      CopyTable(entry, KeyOf(slot), slot.width - table.below, position);
+  table.first = copier_.Copy(entry, KeyOf(slot), position, /*keeps=*/true);
   if (table_.failed()) return false;
   bool edited = false;
   if (prefix.length() < kMainBits - table.below) {
@@ -328,9 +324,6 @@ bool TableUpdater::EditCover(const RouteSet& routes, const Prefix& prefix,
                   absl::MakeConstSpan(written_).subspan(written_before));
   return edited;
 }
-
-// Tables of fewer lines are copied whole.
-constexpr uint32_t kLeastSpare = 4;
 
 // So many changes in a slot are made one by one. Where some are long it is all
 // of them: there may be any number of other routes in their /48s.
@@ -365,7 +358,7 @@ void TableUpdater::UpdateSlot(const RouteSet& routes, Changes changed,
     return CompileAnew(routes, place);
   }
   const uint32_t table =
-      CopyTable(entry, KeyOf(slot), slot.width - before.below, place.position);
+      copier_.Copy(entry, KeyOf(slot), place.position, /*keeps=*/true);
   const size_t written_before = written_.size();
   while (!changed.empty() && !table_.failed()) {
     // The slots of the first change, and all changes in them.
@@ -599,7 +592,7 @@ void TableUpdater::EditBelow(const Place& place, const IntervalChange& change) {
   const int below = ShiftOf(entry);
   const uint32_t entries = 1u << (slot.width - below);
   const uint32_t table =
-      CopyTable(entry, KeyOf(slot), slot.width - below, place.position);
+      copier_.Copy(entry, KeyOf(slot), place.position, /*keeps=*/true);
   const size_t written_before = written_.size();
   const auto index_of = [&](uint32_t key) {
     return static_cast<uint32_t>((key - slot.low) >> below);
@@ -707,14 +700,17 @@ bool TableUpdater::EditPartition(uint32_t entry, const Place& place,
   bool marked = lines.marked(first);
   for (uint32_t value : change.by.values) marked |= (value & flag) != 0;
   const uint32_t copied = MakeEntry(type, copy->first, ShiftOf(entry));
-  for (uint32_t index : sharers_) {
-    const Position position = {place.position.apart, index};
-    if (index == place.position.index && copy->one_value) {
-      table_.WriteEntry(position, MakeEntry(kValueEntry, copy->value));
-      continue;
-    }
-    table_.WriteEntry(position, copied);
-    lines.AddSlot(copy->first);
+  if (copy->one_value) {
+    std::erase(sharers_, place.position.index);
+    table_.WriteEntry(place.position, MakeEntry(kValueEntry, copy->value));
+  }
+  if (place.position.apart == nullptr) {
+    table_.slots().WriteEntries(sharers_, copied);
+  } else if (!copy->one_value) {
+    table_.WriteEntry(place.position, copied);
+  }
+  if (!sharers_.empty()) {
+    lines.AddSlots(copy->first, static_cast<uint32_t>(sharers_.size()));
     if (marked) lines.Mark(copy->first);
   }
   Discard(lines, first, garbage_.lines);
@@ -796,43 +792,6 @@ void TableUpdater::Repartition(uint32_t entry, const Place& place,
   if (type != kValueEntry) {
     Discard(table_.lines(), PayloadOf(entry), garbage_.lines);
   }
-}
-
-// Makes `position` point to a table that no reader knows: a copy of one of
-// 2^bits entries, unless that is such a one itself. Returns its first entry.
-uint32_t TableUpdater::CopyTable(uint32_t entry, uint32_t first_key, int bits,
-                                 Position position) {
-  LinePool& lines = table_.lines();
-  const uint32_t from = TableLine(entry, first_key);
-  if (lines.fresh(from)) return from * kLineWords;
-  const uint32_t size = (1u << bits) / kLineWords;
-  uint32_t to = 0;
-  const std::optional<SpareTables::Spare> spare = spares_.Take(from);
-  if (spare.has_value() && spare->generation <= oldest_) {
-    to = spare->first;
-    lines.MakeFresh(to);
-    for (uint32_t i = 0; i < spare->differs.size(); ++i) {
-      for (uint64_t left = spare->differs[i]; left != 0; left &= left - 1) {
-        const uint32_t line =
-            64 * i + static_cast<uint32_t>(absl::countr_zero(left));
-        *lines.at(to + line) = *lines.at(from + line);
-      }
-    }
-  } else {
-    if (spare.has_value()) Discard(lines, spare->first, garbage_.lines);
-    to = lines.Allocate(size);
-    if (table_.failed()) return 0;
-    std::memcpy(lines.at(to), lines.at(from), size * sizeof(Line));
-  }
-  table_.WriteEntry(
-      position,
-      MakeEntry(kTableEntry, PayloadOf(entry) + to - from, ShiftOf(entry)));
-  if (size < kLeastSpare) {
-    Discard(lines, from, garbage_.lines);
-  } else {
-    spares_.Keep(to, {.first = from, .generation = generation_, .differs = {}});
-  }
-  return to * kLineWords;
 }
 
 }  // namespace planb

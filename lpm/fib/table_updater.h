@@ -29,7 +29,8 @@ class TableUpdater {
   explicit TableUpdater(TableCompiler& table)
       : table_(table),
         editor_(table.shape(), table.lines()),
-        cover_editor_(table, editor_, spares_, garbage_) {
+        copier_(table, spares_, garbage_),
+        cover_editor_(table, editor_, copier_, garbage_) {
     table_.slots().LogTo(&written_);
     table_.long_slots().slots().LogTo(&written_);
   }
@@ -92,17 +93,16 @@ class TableUpdater {
                      const IntervalChange& change);
   void Repartition(uint32_t entry, const Place& place,
                    const IntervalChange& change);
-  uint32_t CopyTable(uint32_t entry, uint32_t first_key, int bits,
-                     Position position);
 
   TableCompiler& table_;
-  PartitionEditor editor_;
-  CoverEditor cover_editor_;
   Garbage garbage_;
-  std::vector<uint32_t> roots_;
   SpareTables spares_;
+  PartitionEditor editor_;
+  TableCopier copier_;
+  CoverEditor cover_editor_;
+  std::vector<uint32_t> roots_;
   std::vector<uint32_t> written_;  // lines of tables, in this update
-  uint64_t generation_ = 0, oldest_ = 0, end_ = 0;
+  uint64_t end_ = 0;
   // Changes that hold slots of the root, the longest first, and the slots that
   // are done with one of them.
   std::vector<Prefix> wide_;

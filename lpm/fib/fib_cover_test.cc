@@ -148,6 +148,38 @@ TEST_P(FibCover, HistoriesOfEveryLength) {
   }
 }
 
+// Covers that begin alike come and go at once, where nothing else covers what
+// is in them: the slots at their beginning share partitions with others, and
+// are left to be edited one by one.
+TEST_P(FibCover, NestedOnesAtOnce) {
+  const Kind& kind = GetParam();
+  const int longest = kind.family == Family::kIpv6 ? 40 : 26;
+  const std::vector<Route> all = Routes(/*seed=*/3);
+  LiveTable table(kind.family, all, {.prefix_lengths = kind.lengths});
+  Random random(3);
+  std::vector<Change> changes;
+  for (int step = 0; step < kSteps; ++step) {
+    changes.clear();
+    const Prefix& inside = all[random.Below(all.size())].prefix;
+    const auto length = static_cast<int>(13 + random.Below(9));
+    const Prefix outer = Prefix::Truncate(
+        Prefix::Truncate(inside.address(), longest).address(), length);
+    changes.push_back({outer, AnyNextHop(random)});
+    for (int inner = length; inner < longest;) {
+      inner += static_cast<int>(1 + random.Below(6));
+      changes.push_back(
+          {Prefix::Truncate(outer.address(), inner), AnyNextHop(random)});
+    }
+    for (int goes = 0; goes < 2; ++goes) {
+      table.Apply(changes);
+      ASSERT_EQ(DifferencesAtBoundaries(*table.fib(), table.ModelRoutes()), "")
+          << "step " << step << ": " << ChangesText(changes);
+      for (Change& change : changes) change.next_hop = kNoRoute;
+    }
+  }
+  EXPECT_EQ(table.compiler().counters().full, 0U);
+}
+
 // The default route flaps, and so do a /4 and a /9: none compiles anything, and
 // what is left unused does not add up.
 TEST(FibCoverMemory, ThatOfTwoTables) {

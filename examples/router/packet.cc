@@ -22,7 +22,9 @@ constexpr uint16_t kTypeIpv6 = 0x86dd;
 constexpr size_t kIpv4Bytes = 20;
 constexpr size_t kIpv6Bytes = 40;
 constexpr uint8_t kHopByHop = 0, kIcmp = 1, kTcp = 6, kUdp = 17, kRouting = 43,
-                  kFragment = 44, kIcmpv6 = 58, kOptions = 60, kSctp = 132;
+                  kFragment = 44, kAuthentication = 51, kIcmpv6 = 58,
+                  kOptions = 60, kSctp = 132, kMobility = 135, kHip = 139,
+                  kShim6 = 140;
 
 uint16_t Read16(const uint8_t* at) {
   return static_cast<uint16_t>(at[0] << 8 | at[1]);
@@ -116,9 +118,26 @@ Verdict CheckIpv6(absl::Span<const uint8_t> ip, size_t bytes, Packet& packet) {
   return ip[7] > 1 ? Verdict::kForward : Verdict::kExpired;
 }
 
-// True if the packet is no ICMP error and its first fragment. Of more extension
-// headers than there should be, of unknown ones and of cut ones the protocol is
-// not known: no error is sent about them.
+// Those of IANA's that others may follow.
+bool IsExtensionHeader(uint8_t protocol) {
+  switch (protocol) {
+    case kHopByHop:
+    case kRouting:
+    case kFragment:
+    case kAuthentication:
+    case kOptions:
+    case kMobility:
+    case kHip:
+    case kShim6:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// True if the packet is no ICMP error and its first fragment. Behind more
+// extension headers than there should be, and cut ones, the protocol is not
+// known: no error is sent about them.
 bool MayAnswerV4(absl::Span<const uint8_t> ip) {
   if ((Read16(&ip[6]) & 0x1fff) != 0) return false;
   if (ip[9] != kIcmp) return true;
@@ -132,14 +151,13 @@ bool MayAnswerV6(absl::Span<const uint8_t> ip) {
   ip.remove_prefix(kIpv6Bytes);
   for (int headers = 0; headers < 8; ++headers) {
     if (next == kIcmpv6) return !ip.empty() && ip[0] >= 128;
-    if (next != kHopByHop && next != kRouting && next != kOptions &&
-        next != kFragment) {
-      return true;
-    }
+    if (!IsExtensionHeader(next)) return true;
     if (ip.size() < 8) return false;
     if (next == kFragment && (Read16(&ip[2]) & 0xfff8) != 0) return false;
-    const size_t bytes =
-        next == kFragment ? 8 : size_t{8} * (ip[1] + size_t{1});
+    // An authentication header counts words, and two fewer than it has.
+    const size_t bytes = next == kFragment         ? 8
+                         : next == kAuthentication ? 4 * (ip[1] + size_t{2})
+                                                   : 8 * (ip[1] + size_t{1});
     if (ip.size() < bytes) return false;
     next = ip[0];
     ip.remove_prefix(bytes);
@@ -235,9 +253,10 @@ void Rewrite(uint8_t* frame, Family family, const Mac& from, const Mac& to) {
     return;
   }
   --ip[8];
-  // RFC 1624: the word with the TTL became 0x100 less, so the sum grows by it.
+  // The word with the TTL became 0x100 less, so the sum grows by it. 0xffff is
+  // the sum of no header (RFC 1624), and 0 the same in its place.
   const uint32_t sum = Read16(ip + 10) + 0x100U;
-  Write16(ip + 10, (sum + (sum >> 16)) & 0xffff);
+  Write16(ip + 10, (sum + (sum >= 0xffff ? 1 : 0)) & 0xffff);
 }
 
 size_t MakeIcmpError(Verdict verdict, absl::Span<const uint8_t> frame,

@@ -131,15 +131,19 @@ TEST(Packet, FlowsAreKeptTogetherAndSpread) {
 
 TEST(Rewrite, KeepsEveryChecksumRight) {
   std::mt19937 random(1);
-  for (int i = 0; i < 20'000; ++i) {
-    Frame frame = Ipv4({.hops = static_cast<uint8_t>(2 + i % 254)});
-    frame[14 + 4] = static_cast<uint8_t>(random());
-    frame[14 + 5] = static_cast<uint8_t>(random());
+  // With each number of a packet once, and so with each sum.
+  for (int i = 0; i < 0x10000; ++i) {
+    Frame frame = Ipv4({.hops = static_cast<uint8_t>(2 + random() % 254)});
+    frame[14 + 4] = static_cast<uint8_t>(i >> 8);
+    frame[14 + 5] = static_cast<uint8_t>(i);
     SetIpv4Checksum(frame);
     const uint8_t before = frame[14 + 8];
     Rewrite(frame.data(), Family::kIpv4, kStation, kPeer);
     ASSERT_EQ(frame[14 + 8], before - 1);
-    ASSERT_EQ(InternetChecksum({&frame[14], 20}), 0);
+    // The very one that is computed anew: 0, not 0xffff.
+    Frame anew = frame;
+    SetIpv4Checksum(anew);
+    ASSERT_EQ(frame, anew);
   }
   Frame frame = MakeFrame({.hops = 2});
   Frame expected = frame;
@@ -221,6 +225,16 @@ TEST(Icmp, IsNotSentAboutErrorsFragmentsAndOtherDrops) {
   EXPECT_FALSE(IcmpAbout(frame, Verdict::kExpired).empty());
   frame[55] = 200;  // longer than the packet
   EXPECT_TRUE(IcmpAbout(frame, Verdict::kExpired).empty());
+  for (const uint8_t header : std::vector<uint8_t>{51, 135, 139, 140}) {
+    frame = MakeFrame({.protocol = header, .bytes = 24});
+    std::fill(frame.begin() + 54, frame.end(), 0);
+    frame[54] = 58;
+    frame[55] = header == 51 ? 2 : 1;  // of 16 bytes
+    frame[70] = 1;
+    EXPECT_TRUE(IcmpAbout(frame, Verdict::kExpired).empty()) << int{header};
+    frame[70] = 128;
+    EXPECT_FALSE(IcmpAbout(frame, Verdict::kExpired).empty()) << int{header};
+  }
   frame = MakeFrame({.protocol = 44, .bytes = 16});
   frame[54] = 17;
   frame[54 + 2] = 0;

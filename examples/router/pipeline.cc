@@ -33,6 +33,8 @@ constexpr size_t kIdleTurns = 1000;
 // hash in hash.rss, the port's index in port, this in packet_type.
 constexpr uint32_t kIsIpv6 = 1, kIsExpired = 2;
 
+constexpr size_t kMaxRing = size_t{1} << 20;
+
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
 double Seconds() {
@@ -326,7 +328,7 @@ class LpmStage : public SendingStage {
         rte_pktmbuf_free(packet);
       }
     }
-    while (Burst* const burst = lookups_->Finished()) free_.push_back(burst);
+    // Those that have an answer meanwhile as well.
     for (Burst& burst : bursts_) {
       if (std::find(free_.begin(), free_.end(), &burst) != free_.end())
         continue;
@@ -699,6 +701,15 @@ absl::StatusOr<std::unique_ptr<Pipeline>> Pipeline::Create(
   if (options.burst == 0 || options.burst > kMaxBurst) {
     return absl::InvalidArgumentError(
         absl::StrCat("a burst has 1 to ", kMaxBurst, " packets"));
+  }
+  // DPDK takes a ring of 0 for one of 2^32 packets.
+  if (options.ring < 2 || options.ring > kMaxRing ||
+      (options.ring & (options.ring - 1)) != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a ring has 2 to ", kMaxRing, " packets, a power of two"));
+  }
+  if (!(options.icmp_rate >= 0) || !(options.icmp_burst >= 0)) {
+    return absl::InvalidArgumentError("a rate of ICMP errors is 0 or more");
   }
   std::unique_ptr<Pipeline> pipeline(new Pipeline(std::move(options)));
   absl::Status built = pipeline->Build(lookups, objects, neighbors);

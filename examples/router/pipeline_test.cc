@@ -9,6 +9,7 @@ extern "C" {  // which the header leaves out
 
 #include <array>
 #include <atomic>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -569,6 +570,37 @@ TEST_F(PipelineTest, EndsWithPacketsThatWaitAndOthersInItsRings) {
   pipeline->Stop(absl::ZeroDuration());
 }
 
+// Whose answers come after the last poll.
+class LateLookups : public Lookups {
+ public:
+  explicit LateLookups(const bool& come) : come_(come) {}
+  void Start(Burst& burst) override { burst_ = &burst; }
+  Burst* Finished() override {
+    return come_ ? std::exchange(burst_, nullptr) : nullptr;
+  }
+
+ private:
+  const bool& come_;
+  Burst* burst_ = nullptr;
+};
+
+// TearDown misses no buffer.
+TEST_F(PipelineTest, EndsWithPacketsWhoseAnswersCameMeanwhile) {
+  Open();
+  PipelineOptions options;
+  options.ports = ports->ports;
+  bool come = false;
+  pipeline = Pipeline::Create(
+                 options, [&] { return std::make_unique<LateLookups>(come); },
+                 objects, neighbors)
+                 .value();
+  for (int i = 0; i < 20; ++i) ASSERT_TRUE(ports->Give(0, MakeFrame({})));
+  for (int i = 0; i < 3; ++i) pipeline->PollOnce();
+  EXPECT_EQ(pipeline->counts().held(), 20U);
+  come = true;
+  pipeline.reset();
+}
+
 // PLANB_ROUTER_PACKETS: how many. On one thread, and on two beside this one.
 class Conserves : public PipelineTest,
                   public testing::WithParamInterface<bool> {};
@@ -830,8 +862,17 @@ TEST_F(PipelineTest, RefusesOptionsThatDoNotFit) {
   options.tx = {};
   EXPECT_EQ(code(), absl::StatusCode::kInvalidArgument);
   options.tx = {0};
-  options.ring = 1000;
-  EXPECT_EQ(code(), absl::StatusCode::kResourceExhausted);
+  for (const size_t ring : std::vector<size_t>{0, 1, 1000, 1 << 21}) {
+    options.ring = ring;
+    EXPECT_EQ(code(), absl::StatusCode::kInvalidArgument) << ring;
+  }
+  options.ring = 1024;
+  for (const double rate : {-1.0, std::nan("")}) {
+    options.icmp_rate = rate;
+    EXPECT_EQ(code(), absl::StatusCode::kInvalidArgument) << rate;
+  }
+  options.icmp_rate = 0;
+  EXPECT_EQ(code(), absl::StatusCode::kOk);
 }
 
 }  // namespace

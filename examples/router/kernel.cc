@@ -216,8 +216,10 @@ void KernelNeighbors::Take(const nlmsghdr& message) {
   if (!parsed.ok()) return;  // of a bridge
   const Neighbors::Key key(port->second, *parsed);
   std::optional<Mac> found;
+  // Of a subnet's broadcast address the kernel has the MAC address of all. That
+  // is no neighbour: what is sent to it is not forwarded (RFC 2644).
   if (message.nlmsg_type == RTM_NEWNEIGH && mac.size() == sizeof(Mac) &&
-      (neighbor->ndm_state & kHasMac) != 0) {
+      (neighbor->ndm_state & kHasMac) != 0 && (mac[0] & 1) == 0) {
     std::memcpy(found.emplace().data(), mac.data(), mac.size());
     known_.insert(key);
     listed_.insert(key);

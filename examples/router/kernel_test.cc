@@ -60,7 +60,9 @@ TEST(KernelNeighbors, AreFollowedAskedForAndForgotten) {
       there, "ip link set h0 address 02:00:00:00:00:07 up && ", there,
       "ip address add 192.0.2.2/24 dev h0 && ", there,
       "ip address add 2001:db8::2/64 dev h0 nodad"
-      " && ip neighbour add 192.0.2.9 lladdr 02:00:00:00:00:09 dev r0")));
+      " && ip neighbour add 192.0.2.9 lladdr 02:00:00:00:00:09 dev r0"
+      " && ip neighbour add 192.0.2.255 lladdr ff:ff:ff:ff:ff:ff nud noarp"
+      " dev r0")));
 
   std::vector<Port> ports = {{.interface = "r0"}};
   ASSERT_TRUE(AddKernelAddresses(ports).ok());
@@ -86,6 +88,8 @@ TEST(KernelNeighbors, AreFollowedAskedForAndForgotten) {
     neighbors.Want({0, *Address::Parse(address)});
     EXPECT_TRUE(await(address, "02:00:00:00:00:07")) << address;
   }
+  // Of all of a subnet, as the kernel has it where a program sends to it.
+  EXPECT_FALSE(neighbors.Find(0, *Address::Parse("192.0.2.255")).has_value());
   // Another MAC address, and none.
   const uint64_t version = neighbors.version();
   ASSERT_TRUE(

@@ -2,6 +2,8 @@
 
 #include "examples/router/dpdk.h"
 
+#include <linux/if_packet.h>
+#include <net/if.h>
 #include <rte_eal.h>
 #include <rte_errno.h>
 #include <rte_ethdev.h>
@@ -9,7 +11,11 @@
 #include <rte_mbuf_pool_ops.h>
 #include <rte_mempool.h>
 #include <rte_ring.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -18,6 +24,22 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+
+// In front of the C library's. net_af_packet has the kernel put fragments of
+// IPv4 together, which are too big then, and take another queue for a flow
+// whose own is full. It has no option for either.
+extern "C" int setsockopt(int socket, int level, int name, const void* value,
+                          socklen_t size) noexcept {
+  uint32_t fanout = 0;
+  if (level == SOL_PACKET && name == PACKET_FANOUT && size == sizeof(fanout)) {
+    std::memcpy(&fanout, value, sizeof(fanout));
+    fanout &= ~(uint32_t{PACKET_FANOUT_FLAG_DEFRAG} << 16 |
+                uint32_t{PACKET_FANOUT_FLAG_ROLLOVER} << 16);
+    value = &fanout;
+  }
+  return static_cast<int>(
+      syscall(SYS_setsockopt, socket, level, name, value, size));
+}
 
 namespace planb::router {
 namespace {
@@ -54,6 +76,23 @@ int Populate(rte_mempool* pool, size_t bytes) {
       all);
   if (populated <= 0) munmap(all, bytes + kHugePage);
   return static_cast<unsigned>(populated) == pool->size ? 0 : ENOMEM;
+}
+
+// Lowers `mtu` to that of the interface below the device, if there is one:
+// net_af_packet says 1,500, and the kernel drops what is longer.
+void LowerToInterface(uint16_t device, uint16_t& mtu) {
+  rte_eth_dev_info info;
+  ifreq request = {};
+  if (rte_eth_dev_info_get(device, &info) != 0 || info.if_index == 0 ||
+      if_indextoname(info.if_index, request.ifr_name) == nullptr) {
+    return;
+  }
+  const int any = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (any < 0) return;
+  if (ioctl(any, SIOCGIFMTU, &request) == 0 && request.ifr_mtu < mtu) {
+    mtu = static_cast<uint16_t>(request.ifr_mtu);
+  }
+  close(any);
 }
 
 }  // namespace
@@ -137,6 +176,7 @@ absl::Status StartDevice(uint16_t device, uint16_t rx_queues,
   if (error == 0) error = rte_eth_dev_get_mtu(device, &mtu);
   if (error != 0) return Failed(absl::StrCat("device ", device), error);
   std::memcpy(mac.data(), address.addr_bytes, mac.size());
+  LowerToInterface(device, mtu);
   return absl::OkStatus();
 }
 

@@ -42,7 +42,7 @@ absl::StatusOr<rte_mempool*> MakePool(size_t count);
 void FreeRing(rte_ring* ring);
 
 // Configures and starts the device with so many queues. Reads MAC address and
-// MTU into `mac` and `mtu`.
+// MTU into `mac` and `mtu`: the interface's, as it is now, if that is less.
 absl::Status StartDevice(uint16_t device, uint16_t rx_queues,
                          uint16_t tx_queues, rte_mempool* pool, Mac& mac,
                          uint16_t& mtu);

@@ -30,6 +30,6 @@ check() {
 }
 (cd bazel-bin && examples/router/measure "${flags[@]}" --changes=10000) | check
 [[ $EUID != 0 ]] || PLANB_BUILT=1 examples/router/measure.sh veth -- "${flags[@]}" | check
-bazel test --noshow_progress //examples/router:{pipeline,pcap,rival_routes}_test \
+bazel test --noshow_progress //examples/router:{pipeline,device,pcap,rival_routes}_test \
   //benchmarks/rivals:dpdk_fib_test
 bazel test --noshow_progress --config=asan //examples/router:pcap_test

@@ -227,6 +227,9 @@ absl::Status Run() {
   if (absl::GetFlag(FLAGS_interfaces).empty()) {
     return absl::InvalidArgumentError("--interfaces names no port");
   }
+  if (absl::GetFlag(FLAGS_report) <= absl::ZeroDuration()) {
+    return absl::InvalidArgumentError("--report is more than 0");
+  }
   auto options = ReadOptions();
   if (!options.ok()) return options.status();
   EnvironmentOptions environment = {
@@ -237,6 +240,11 @@ absl::Status Run() {
           absl::StrSplit(absl::GetFlag(FLAGS_devices), ';', absl::SkipEmpty())};
   const bool devices_given = !environment.devices.empty();
   for (const std::string& name : absl::GetFlag(FLAGS_interfaces)) {
+    for (const Port& port : options->ports) {
+      if (port.interface != name) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat("--interfaces names ", name, " twice"));
+    }
     if (!devices_given) {
       environment.devices.push_back(
           absl::StrCat("net_af_packet", options->ports.size(), ",iface=", name,

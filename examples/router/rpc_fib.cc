@@ -14,11 +14,14 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/hash/hash.h"
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "base/monotonic_time.h"
 #include "client/batch_lookup.h"
 
 namespace planb::router {
 namespace {
+
+constexpr size_t kMostInFlight = 1024;
 
 // The last answers of a core, of the newest flows of each place, so that a flow
 // keeps its member of a group. Of 1,000 flows one is forgotten in one run of
@@ -309,8 +312,9 @@ class RpcBursts : public Lookups {
 
 absl::StatusOr<MakeLookups> RpcLookups(client::OpenChannel open,
                                        RpcOptions options) {
-  if (options.in_flight == 0) {
-    return absl::InvalidArgumentError("with no burst in flight none is asked");
+  if (options.in_flight == 0 || options.in_flight > kMostInFlight) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("1 to ", kMostInFlight, " bursts are in flight"));
   }
   return [open = std::move(open), options = std::move(options)] {
     return std::make_unique<RpcBursts>(open, options);

@@ -35,7 +35,7 @@ struct RpcOptions {
   client::LookupObserver* observer = nullptr;
 };
 
-// Errors: INVALID_ARGUMENT without a burst in flight.
+// Errors: INVALID_ARGUMENT without a burst in flight, or with over 1,024.
 absl::StatusOr<MakeLookups> RpcLookups(client::OpenChannel open,
                                        RpcOptions options);
 

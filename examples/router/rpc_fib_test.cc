@@ -368,11 +368,13 @@ TEST_F(RpcFib, AnswersAreOfAGenerationInForceWhileAllRoutesChange) {
   }
 }
 
-TEST_F(RpcFib, RefusesToHaveNoBurstInFlight) {
-  EXPECT_EQ(RpcLookups(*client::ChannelsTo(target_), {.in_flight = 0})
-                .status()
-                .code(),
-            absl::StatusCode::kInvalidArgument);
+TEST_F(RpcFib, RefusesToHaveNoBurstInFlightOrTooMany) {
+  for (const size_t bursts : {0, 1025}) {
+    EXPECT_EQ(RpcLookups(*client::ChannelsTo(target_), {.in_flight = bursts})
+                  .status()
+                  .code(),
+              absl::StatusCode::kInvalidArgument);
+  }
 }
 
 TEST_F(RpcFib, FollowsObjects) {

@@ -16,6 +16,14 @@ for flag in --repeats=0 --wire=near --wire=near,far; do  # of too many packets
     exit 1
   fi
 done
+for flag in --report=0s --interfaces=lo,lo; do
+  code=0
+  bazel-bin/examples/router/router --interfaces=lo "$flag" 2>/dev/null || code=$?
+  if [[ $code != 2 ]]; then
+    echo "router $flag ended with $code"
+    exit 1
+  fi
+done
 flags=(--table=20000 --fibs=local,rpc --repeats=1 --time=500ms --stages)
 # No packet was lost or went elsewhere, and each of five stages has its cycles.
 check() {

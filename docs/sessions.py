@@ -243,7 +243,8 @@ NOT_RUN = {
         "feed/build.sh": _MACHINE,
         "[Service]": _DIAGRAM,
     },
-    "docs/guides/router.md": {"apt-get": _MACHINE, "kubectl": _CLUSTER},
+    "docs/guides/router.md": {
+        "apt-get": _MACHINE, "kubectl": _CLUSTER, "bazel build": _DPDK},
     "docs/guides/route-reflector.md": {"apt-get": _MACHINE},
     "docs/ARCHITECTURE.md": {"proto/planb/v1 ": _DIAGRAM, "base <- proto": _DIAGRAM},
     "lpm/README.md": {"routes": _DIAGRAM},

@@ -258,9 +258,11 @@ class PersistentTree {
 //   using Key = ...;    // a small value; copied into the nodes above
 //   static Key KeyOf(const Entry&);              // a reference will do
 //   static bool Less(const Key&, const Key&);    // a strict order
-//   static uint64_t Lead(const Key&);            // optional: a number that
-//   never
-//       // falls in that order, to be compared sooner; few keys share one
+//
+// and, if there is one, a number that never falls in that order and that few
+// keys share, which searches compare first:
+//
+//   static uint64_t Lead(const Key&);
 //
 // Keys are distinct. Thread-compatible, each version by itself: while one
 // thread changes a map, others may read, share and destroy versions that were

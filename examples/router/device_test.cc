@@ -24,8 +24,8 @@
 namespace planb::router {
 namespace {
 
-// The kernel would keep the first fragment until it has them all.
-TEST(Device, HasItsInterfacesMtuAndReceivesFragmentsAsTheyCome) {
+// With net_af_packet the kernel keeps a fragment until it has them all.
+TEST(Device, HasItsInterfacesMtuAndByPcapReceivesFragmentsAsTheyCome) {
   if (unshare(CLONE_NEWNET) != 0) {
     GTEST_SKIP() << "network namespaces need root";
   }
@@ -34,14 +34,18 @@ TEST(Device, HasItsInterfacesMtuAndReceivesFragmentsAsTheyCome) {
                         " && ip link set dev r0 mtu 1400 up"
                         " && ip link set dev h0 mtu 1400 up"),
             0);
-  ASSERT_TRUE(StartEnvironment(
-                  {.megabytes = 64, .devices = {"net_af_packet0,iface=r0"}})
+  ASSERT_TRUE(StartEnvironment({.megabytes = 64,
+                                .devices = {"net_af_packet0,iface=r0",
+                                            "net_pcap1,iface=r0"}})
                   .ok());
-  rte_mempool* const pool = MakePool(2047).value();
-  Port port;
-  const absl::Status started = StartDevice(0, 1, 1, pool, port.mac, port.mtu);
-  ASSERT_TRUE(started.ok()) << started;
-  EXPECT_EQ(port.mtu, 1400);
+  rte_mempool* const pool = MakePool(4095).value();
+  for (uint16_t device = 0; device < 2; ++device) {
+    Port port;
+    const absl::Status started =
+        StartDevice(device, 1, 1, pool, port.mac, port.mtu);
+    ASSERT_TRUE(started.ok()) << started;
+    EXPECT_EQ(port.mtu, 1400) << device;
+  }
 
   Frame fragment = MakeFrame(
       {.source = "192.0.2.1", .destination = "198.51.100.1", .bytes = 16});
@@ -60,7 +64,7 @@ TEST(Device, HasItsInterfacesMtuAndReceivesFragmentsAsTheyCome) {
   const absl::Time deadline = absl::Now() + absl::Seconds(10);
   while (!came && absl::Now() < deadline) {
     rte_mbuf* packet = nullptr;
-    if (rte_eth_rx_burst(0, 0, &packet, 1) == 0) continue;
+    if (rte_eth_rx_burst(1, 0, &packet, 1) == 0) continue;
     const uint8_t* const bytes = rte_pktmbuf_mtod(packet, uint8_t*);
     came = Frame(bytes, bytes + packet->data_len) == fragment;
     rte_pktmbuf_free(packet);

@@ -2,7 +2,6 @@
 
 #include "examples/router/dpdk.h"
 
-#include <linux/if_packet.h>
 #include <net/if.h>
 #include <rte_eal.h>
 #include <rte_errno.h>
@@ -14,7 +13,6 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -24,22 +22,6 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
-
-// In front of the C library's. net_af_packet has the kernel put fragments of
-// IPv4 together, which are too big then, and take another queue for a flow
-// whose own is full. It has no option for either.
-extern "C" int setsockopt(int socket, int level, int name, const void* value,
-                          socklen_t size) noexcept {
-  uint32_t fanout = 0;
-  if (level == SOL_PACKET && name == PACKET_FANOUT && size == sizeof(fanout)) {
-    std::memcpy(&fanout, value, sizeof(fanout));
-    fanout &= ~(uint32_t{PACKET_FANOUT_FLAG_DEFRAG} << 16 |
-                uint32_t{PACKET_FANOUT_FLAG_ROLLOVER} << 16);
-    value = &fanout;
-  }
-  return static_cast<int>(
-      syscall(SYS_setsockopt, socket, level, name, value, size));
-}
 
 namespace planb::router {
 namespace {

@@ -89,7 +89,7 @@ void CoverEditor::FindGaps(const RouteSet& routes, const Prefix& from,
       length = change->length();
       ++change;
     } else if (it != end) {
-      at = it.packed().high >> (64 - kMainBits);
+      at = MainBits(it.packed());
       length = it.packed().length;
       ++it;
     } else {

@@ -470,24 +470,7 @@ struct Form {
       }
     }
   }
-  // The place of the interval from `low` to `last`, in `leaf`, if there is such
-  // a one that neither names a descriptor nor, with `value`, is one with a
-  // neighbour in the leaf. What is before the first start is not known.
-  static std::optional<uint32_t> PlaceFor(const Line* node, uint32_t leaves,
-                                          uint32_t leaf, uint32_t low,
-                                          uint32_t last, uint32_t value,
-                                          uint32_t flag) {
-    const Line* const line = node + 1 + leaf;
-    uint32_t i = 0;
-    while (i < kKeys && KeyAt(line, i) < low) ++i;
-    if (i == 0 && (leaf == 0 || Start(node, leaf) != low)) return std::nullopt;
-    if (i > 0 && uint32_t{KeyAt(line, i - 1)} + 1 != low) return std::nullopt;
-    if (EndOf(node, leaves, leaf, i) != last) return std::nullopt;
-    if (((ValueAt(line, i) | value) & flag) != 0) return std::nullopt;
-    if (i > 0 && ValueAt(line, i - 1) == value) return std::nullopt;
-    if (!IsLast(line, i) && ValueAt(line, i + 1) == value) return std::nullopt;
-    return leaf * (kKeys + 1) + i;
-  }
+
   // As WriteValues has it, for the last value of a leaf, too.
   static void WriteValue(Line* node, uint32_t index, uint32_t value) {
     Line* const line = node + 1 + index / (kKeys + 1);
@@ -514,21 +497,6 @@ std::optional<PartitionEditor::Result> PartitionEditor::CopyOf(
   const size_t dropped_before = dropped.size();
   // The leaves from `begin` to before `end` are written anew.
   uint32_t begin = Form::LeafOf(node, leaves, 0, change.low);
-  // Unless all that changes is the value of one interval.
-  if (change.by.size() == 1) {
-    const uint32_t value = change.by.values[0];
-    const std::optional<uint32_t> place = Form::PlaceFor(
-        node, leaves, begin, change.low, change.last, value, shape_.flag);
-    if (place.has_value()) {
-      Result result = {
-          .one_value = change.low <= slot.low && slot.last <= change.last,
-          .value = value};
-      if (!result.one_value || !slot.only) {
-        result.first = CopyWith(first, sizeof(Key) == 2, {&*place, 1}, value);
-      }
-      return result;
-    }
-  }
   uint32_t end = Form::LeafOf(node, leaves, begin, change.last) + 1;
   uint32_t last = 0;
   for (bool widened = false;; widened = true) {
@@ -625,7 +593,7 @@ void PartitionEditor::Find(uint32_t first, bool narrow, uint32_t value,
 }
 
 uint32_t PartitionEditor::CopyWith(uint32_t first, bool narrow,
-                                   absl::Span<const uint32_t> changed,
+                                   const std::vector<uint32_t>& changed,
                                    uint32_t value) {
   const uint32_t size = lines_.size(first);
   const uint32_t copy = lines_.Allocate(size);

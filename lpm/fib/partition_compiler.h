@@ -15,7 +15,6 @@
 #include <optional>
 #include <vector>
 
-#include "absl/types/span.h"
 #include "lpm/fib/elementary_intervals.h"
 #include "lpm/fib/fib_memory.h"
 #include "lpm/kernels/layout.h"
@@ -280,7 +279,7 @@ class PartitionEditor {
   // Copies the partition at `first`; the intervals `changed` have `value` in
   // the copy. Returns its first line, a block without slots.
   uint32_t CopyWith(uint32_t first, bool narrow,
-                    absl::Span<const uint32_t> changed, uint32_t value);
+                    const std::vector<uint32_t>& changed, uint32_t value);
 
  private:
   template <typename Key, typename V>

@@ -238,10 +238,6 @@ uint64_t LastMain(const Prefix& prefix) {
   return MainBits(prefix.first()) | (kLastMain >> prefix.length());
 }
 
-uint64_t MainBitsOf(const PackedRoute& route) {
-  return route.high >> (64 - kMainBits);
-}
-
 }  // namespace
 
 TableCompiler::TableCompiler(Family family, ValueMap values,
@@ -327,7 +323,7 @@ const IntervalList<uint64_t>& TableCompiler::IntervalsOf(const RouteSet& routes,
   RouteSet::const_iterator it = routes.LowerBound(prefix);
   const uint32_t value = ValueOf(routes, prefix, it);
   intervals_.Clear();
-  if (it == routes.end() || MainBitsOf(it.packed()) > slot.last()) {
+  if (it == routes.end() || MainBits(it.packed()) > slot.last()) {
     intervals_.Add(slot.low, value);
     return intervals_;
   }

@@ -189,6 +189,10 @@ inline uint32_t KeyAt(absl::uint128 address, int from) {
 inline uint64_t MainBits(absl::uint128 bits) {
   return absl::Uint128High64(bits) >> (64 - kMainBits);
 }
+// The same of the first address of a route.
+inline uint64_t MainBits(const PackedRoute& route) {
+  return route.high >> (64 - kMainBits);
+}
 
 // A slot of the root or of a table below it, in the main walk: the addresses
 // with bits 0..47 as in `low`, but for the last `width` of these bits.

@@ -211,11 +211,9 @@ class Measurement {
     }
     if (!status.ok()) return status;
     std::printf(
-        "table,routes,trace,burst,rx,lpm,tx,changes,restart,fib,mpps,least,"
-        "most,"
-        "ns,to_first,lost,wrong,paced_mpps,p50_us,p99_us,wire,reception,lookup,"
-        "lpm,"
-        "sending,network,timed_mpps\n");
+        "table,routes,trace,burst,rx_cores,lpm_cores,tx_cores,changes,restart,"
+        "fib,mpps,least,most,ns,to_first,lost,wrong,paced_mpps,p50_us,p99_us,"
+        "wire,reception,lookup,lpm,sending,network,timed_mpps\n");
     for (const std::string& name : names) {
       Print(name, turns[name], turns[names[0]], paced[name], timed[name]);
     }

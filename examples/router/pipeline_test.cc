@@ -570,7 +570,7 @@ TEST_F(PipelineTest, EndsWithPacketsThatWaitAndOthersInItsRings) {
   pipeline->Stop(absl::ZeroDuration());
 }
 
-// Whose answers come after the last poll.
+// Its answers come once `come` says so, after the last poll.
 class LateLookups : public Lookups {
  public:
   explicit LateLookups(const bool& come) : come_(come) {}

@@ -23,7 +23,7 @@ def main():
         for row in csv.DictReader(file):
             if row["burst"] == "32" and row["fib"] in COLOURS and not row["sending"]:
                 name = f"{row['table']}, {row['trace']}"
-                if row["rx"] != row["lpm"]:
+                if row["rx_cores"] != row["lpm_cores"]:
                     name += ", two cores"
                 groups.setdefault(name, []).append(row)
     rows = [row for group in groups.values() for row in group]

@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "base/testing/await.h"
 #include "server/testing/control_calls.h"
 #include "server/testing/raw_http2.h"
 
@@ -126,9 +127,10 @@ TEST(ControlGuard, ReadersMustGoOn) {
   const auto list = client->ListRoutes(&context, {});
   v1::ListRoutesResponse chunk;
   ASSERT_TRUE(list->Read(&chunk));
-  absl::SleepFor(3 * kShort);
-  // The call has ended, and gives back its place and its generation.
-  EXPECT_TRUE(Call(running, &Stub::ListNextHops, {}).status.ok());
+  // The call ends though nothing more is read, and gives back its place and
+  // its generation.
+  EXPECT_TRUE(Await(
+      [&] { return Call(running, &Stub::ListNextHops, {}).status.ok(); }));
   while (list->Read(&chunk)) continue;
   ExpectEnded(list->Finish(), Code::RESOURCE_EXHAUSTED, "READER_STALLED: ");
 }
@@ -144,14 +146,18 @@ TEST(ControlGuard, WatchersMustGoOn) {
   ASSERT_TRUE(watch->Read(&message));
   ASSERT_TRUE(
       Call(running, &Stub::UpdateRoutes, ManyUpdates(20'000)).status.ok());
-  absl::SleepFor(3 * kShort);
-  while (watch->Read(&message)) continue;
-  ExpectEnded(watch->Finish(), Code::RESOURCE_EXHAUSTED, "READER_STALLED: ");
-  CallContext again;
+  // The watch ends though nothing more is read, and gives back its place.
   v1::WatchRoutesRequest from;
   from.set_start_generation(1);
-  EXPECT_TRUE(running.table().WatchRoutes(&again, from)->Read(&message));
-  again.TryCancel();
+  EXPECT_TRUE(Await([&] {
+    CallContext again;
+    const bool taken =
+        running.table().WatchRoutes(&again, from)->Read(&message);
+    again.TryCancel();
+    return taken;
+  }));
+  while (watch->Read(&message)) continue;
+  ExpectEnded(watch->Finish(), Code::RESOURCE_EXHAUSTED, "READER_STALLED: ");
 }
 
 // A reader that is slow, but reads. The whole takes longer than one message

@@ -13,8 +13,11 @@ import (
 	"crypto/tls"
 	"fmt"
 	"io"
+	"net"
 	"net/netip"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,6 +29,7 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/resolver"
 
 	"planb.dev/lookup/client/go/planbv1"
 )
@@ -113,8 +117,8 @@ type idleStream struct {
 	end *time.Timer
 }
 
-// Dial returns a client of the server at target: HOST:PORT or unix:///PATH. It
-// does not connect; the first call does.
+// Dial returns a client of the server at target: HOST:PORT, unix:///PATH or another
+// name with a scheme that gRPC knows. It does not connect; the first call does.
 func Dial(target string, opts ...Option) (*Client, error) {
 	o := options{inFlight: 4, patience: 10 * time.Second, idle: 10 * time.Second,
 		maxNextHops: 2_000_000}
@@ -140,6 +144,9 @@ func Dial(target string, opts ...Option) (*Client, error) {
 	if o.patience < 0 {
 		return nil, fmt.Errorf("planb: WithPatience(%s) is less than no time", o.patience)
 	}
+	if err := checkTarget(target); err != nil {
+		return nil, err
+	}
 	connection, err := grpc.NewClient(target, o.dial...)
 	if err != nil {
 		return nil, err
@@ -151,6 +158,21 @@ func Dial(target string, opts ...Option) (*Client, error) {
 		lookups:    planbv1.NewRouteLookupClient(connection),
 		lookup:     make(chan struct{}, lookupStreams),
 	}, nil
+}
+
+// checkTarget refuses what gRPC would try to connect to until the end of each call.
+func checkTarget(target string) error {
+	if scheme, _, _ := strings.Cut(target, ":"); resolver.Get(scheme) != nil {
+		return nil // checked by its resolver
+	}
+	_, text, err := net.SplitHostPort(target)
+	if err != nil {
+		return fmt.Errorf("planb: target %q is neither HOST:PORT nor unix:///PATH", target)
+	}
+	if port, err := strconv.ParseUint(text, 10, 16); err != nil || port == 0 {
+		return fmt.Errorf("planb: target %q: the port is not in 1..65535", target)
+	}
+	return nil
 }
 
 // Close ends the connection and all calls.

@@ -358,6 +358,24 @@ func TestWhatIsNoAddressIsRefusedByItsIndex(t *testing.T) {
 	}
 }
 
+func TestTargetsWithoutAPortAreRefused(t *testing.T) {
+	for _, wrong := range []string{"", "localhost", "localhost:", "localhost:http", "[::1]:0", "[::1]:65536",
+		"::1:50051", "[::1]", "http://localhost:1", "/run/planb.sock"} {
+		if client, err := Dial(wrong); err == nil {
+			_ = client.Close()
+			t.Errorf("%q is taken", wrong)
+		}
+	}
+	for _, right := range []string{"localhost:1", "[::1]:65535", "unix:/nowhere", "unix-abstract:name", "dns:///localhost:1"} {
+		client, err := Dial(right)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		_ = client.Close()
+	}
+}
+
 func TestNumbersOutOfRangeAreRefused(t *testing.T) {
 	for _, wrong := range []Option{WithInFlight(0), WithInFlight(-1), WithPatience(-1)} {
 		if client, err := Dial("unix:///nowhere", wrong); err == nil {

@@ -445,6 +445,16 @@ class UpdateTest(RealServerTest):
         with self.assertRaisesRegex(TypeError, r"flow_hashes\[1\]"):
             self.client.resolve(["::", "::"], flow_hashes=[1, 7.9])
 
+    def test_targets_without_a_port_are_refused(self):
+        for bad in ("", "localhost", "localhost:", "localhost:http", "localhost:0",
+                    "localhost:65536", "localhost:99999", "localhost:-1", "::1:50051",
+                    "[::1]", "http://localhost:1", "/run/planb.sock"):
+            for kind in Client, AsyncClient:
+                with self.assertRaisesRegex(ValueError, "target: ", msg=bad):
+                    kind(bad)
+        for good in "localhost:1", "[::1]:65535", "unix-abstract:name", "dns:///localhost:1":
+            Client(good).close()
+
     def test_numbers_out_of_range_are_refused(self):
         for bad in {"max_wait": -1.0}, {"min_generation": -1}, {"min_generation": 1 << 64}:
             with self.assertRaisesRegex(ValueError, *bad):

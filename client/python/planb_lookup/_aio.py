@@ -13,7 +13,7 @@ import grpc
 import numpy as np
 
 from planb_lookup import _calls, _codec
-from planb_lookup._client import CHANNEL_OPTIONS
+from planb_lookup._client import CHANNEL_OPTIONS, check_target
 from planb_lookup._pipeline import (
     Pipeline, Streams, keep_if_lost, own, require_threads)
 from planb_lookup.v1 import route_table_pb2, types_pb2
@@ -28,6 +28,7 @@ class AsyncClient(Streams["AsyncStream"]):
     def __init__(self, target: str, *, table: str = "", timeout: float = 30.0,
                  credentials: grpc.ChannelCredentials | None = None,
                  channel_options: Sequence[tuple[str, Any]] = ()) -> None:
+        check_target(target)
         options = [*CHANNEL_OPTIONS, *channel_options]
         channel = (
             grpc.aio.insecure_channel(target, options) if credentials is None

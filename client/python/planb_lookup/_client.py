@@ -39,6 +39,19 @@ CHANNEL_OPTIONS = (
     ("grpc.http2.max_pings_without_data", 0),
 )
 
+_SCHEMES = ("unix:", "unix-abstract:", "vsock:", "dns:", "ipv4:", "ipv6:", "xds:")
+
+
+def check_target(target: str) -> None:
+    """Refuses ports that gRPC takes modulo 65536, and names that it never reaches."""
+    host, _, port = target.rpartition(":")
+    bare = ":" in host and not host.startswith("[")
+    if not target.startswith(_SCHEMES) and (
+            not host or bare or not (port.isascii() and port.isdigit())
+            or not 0 < int(port) < 1 << 16):
+        raise ValueError(f"target: {target!r} is neither HOST:PORT, with a port of "
+                         "1 to 65535, nor unix:///PATH")
+
 
 class Client(Streams["Stream"]):
     """One connection to a server. Thread-safe. A fork of the process cannot use it.
@@ -51,6 +64,7 @@ class Client(Streams["Stream"]):
     def __init__(self, target: str, *, table: str = "", timeout: float = 30.0,
                  credentials: grpc.ChannelCredentials | None = None,
                  channel_options: Sequence[tuple[str, Any]] = ()) -> None:
+        check_target(target)
         options = [*CHANNEL_OPTIONS, *channel_options]
         channel = (
             grpc.insecure_channel(target, options) if credentials is None

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"regexp"
 	"time"
@@ -125,6 +126,13 @@ func Parse(text []byte, kinds map[string]Kind) (*Config, error) {
 	}
 	if len(c.Sources) == 0 {
 		return nil, errors.New("sources: there is none")
+	}
+	if c.MetricsAddress != "" {
+		if _, port, err := net.SplitHostPort(c.MetricsAddress); err != nil {
+			return nil, fmt.Errorf("metrics_address: %w", err)
+		} else if _, err := net.LookupPort("tcp", port); err != nil {
+			return nil, fmt.Errorf("metrics_address: %w", err)
+		}
 	}
 	if c.BatchDelay < 0 || c.BatchDelay > maxBatchDelay {
 		return nil, fmt.Errorf("batch_delay: %s is not in 0..%s", c.BatchDelay, maxBatchDelay)

@@ -51,6 +51,8 @@ func TestWhatCannotBeUsedIsRefusedWithItsPlace(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                                  "sources: there is none",
 		"sources: []":                       "sources: there is none",
+		one + "metrics_address: 9465":       "metrics_address: ",
+		one + "metrics_address: a:65536":    "metrics_address: ",
 		one + "batch_dely: 1ms":             `[2:1] unknown field "batch_dely"`,
 		one + "batch_delay: 51ms":           "batch_delay: 51ms is not in 0..50ms",
 		one + "batch_delay: 51":             "batch_delay",

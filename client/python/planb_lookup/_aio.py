@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Iterable, Sequence
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import grpc
 import numpy as np
@@ -23,20 +23,19 @@ _EOF: Any = getattr(grpc.aio, "EOF")  # missing in the stubs of some versions
 
 
 class AsyncClient(Streams["AsyncStream"]):
-    """Client for asyncio. For the event loop in which it is made."""
+    """Client for asyncio. For the event loop of its first call."""
 
     def __init__(self, target: str, *, table: str = "", timeout: float = 30.0,
                  credentials: grpc.ChannelCredentials | None = None,
                  channel_options: Sequence[tuple[str, Any]] = ()) -> None:
         check_target(target)
         options = [*CHANNEL_OPTIONS, *channel_options]
-        channel = (
-            grpc.aio.insecure_channel(target, options) if credentials is None
-            else grpc.aio.secure_channel(target, credentials, options))
+
         # Without serializers calls take and return bytes, unknown to the stubs.
-        self._channel = cast(Any, channel)
-        super().__init__(AsyncStream, self._channel.stream_stream(_calls.BATCH_LOOKUP),
-                         table, timeout)
+        def connect() -> Any:
+            return (grpc.aio.insecure_channel(target, options) if credentials is None
+                    else grpc.aio.secure_channel(target, credentials, options))
+        super().__init__(AsyncStream, connect, table, timeout)
 
     async def close(self) -> None:
         if self._end():
@@ -105,9 +104,9 @@ class AsyncClient(Streams["AsyncStream"]):
         return await self._call(_calls.status(self._name(table)), timeout)
 
     async def _call(self, call: _calls.Call[_T], timeout: float | None) -> _T:
-        self._begin()
+        channel = self._begin()
         try:
-            reply = await self._channel.unary_unary(call.method)(
+            reply = await channel.unary_unary(call.method)(
                 call.request, timeout=self._timeout if timeout is None else timeout)
         except grpc.aio.AioRpcError as failure:
             raise _codec.error_of(failure) from None

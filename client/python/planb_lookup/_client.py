@@ -8,7 +8,7 @@ import queue
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import grpc
 import numpy as np
@@ -54,7 +54,8 @@ def check_target(target: str) -> None:
 
 
 class Client(Streams["Stream"]):
-    """One connection to a server. Thread-safe. A fork of the process cannot use it.
+    """One connection to a server. Thread-safe. The first call makes it; after that
+    a fork of the process cannot use this library.
 
     `target` is "unix:///run/planb/planb.sock", "host:port" or "[::1]:50051".
     Without `credentials` (grpc.ssl_channel_credentials) it is plaintext. `table`
@@ -66,13 +67,12 @@ class Client(Streams["Stream"]):
                  channel_options: Sequence[tuple[str, Any]] = ()) -> None:
         check_target(target)
         options = [*CHANNEL_OPTIONS, *channel_options]
-        channel = (
-            grpc.insecure_channel(target, options) if credentials is None
-            else grpc.secure_channel(target, credentials, options))
+
         # Without serializers calls take and return bytes, unknown to the stubs.
-        self._channel = cast(Any, channel)
-        super().__init__(Stream, self._channel.stream_stream(_calls.BATCH_LOOKUP),
-                         table, timeout)
+        def connect() -> Any:
+            return (grpc.insecure_channel(target, options) if credentials is None
+                    else grpc.secure_channel(target, credentials, options))
+        super().__init__(Stream, connect, table, timeout)
 
     def close(self) -> None:
         if self._end():
@@ -125,9 +125,8 @@ class Client(Streams["Stream"]):
         Returns when the objects are there. A table of more objects and groups than
         `max_objects` is refused.
         """
-        self._begin()
         return NextHopDirectory(
-            self._channel, self._name(table),
+            self._begin(), self._name(table),
             self._timeout if timeout is None else timeout, max_objects)
 
     def announce(self, routes: _calls.Routes, *, table: str | None = None,
@@ -166,9 +165,9 @@ class Client(Streams["Stream"]):
         return self._call(_calls.status(self._name(table)), timeout)
 
     def _call(self, call: _calls.Call[_T], timeout: float | None) -> _T:
-        self._begin()
+        channel = self._begin()
         try:
-            reply = self._channel.unary_unary(call.method)(
+            reply = channel.unary_unary(call.method)(
                 call.request, timeout=self._timeout if timeout is None else timeout)
         except grpc.RpcError as failure:
             raise _codec.error_of(failure) from None

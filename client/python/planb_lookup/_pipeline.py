@@ -13,22 +13,22 @@ import collections
 import dataclasses
 import os
 import random
+import threading
 import time
-import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, Generic, TypeVar
 
 import grpc
 import numpy as np
 
-from planb_lookup import _codec
+from planb_lookup import _calls, _codec
 from planb_lookup.v1 import route_lookup_pb2
 
 _S = TypeVar("_S")
 
 
-# Clients that have made calls and are not closed.
-_in_use: weakref.WeakSet[Streams[Any]] = weakref.WeakSet()
+# A client has made a channel. gRPC's threads outlast it, and take locks as they end.
+_used = False
 # gRPC's threads are those of the process that this one was forked from: calls would
 # never end, whatever their deadline.
 _threads_lost = False
@@ -39,7 +39,7 @@ def _after_fork_in_child() -> None:
     global _threads_lost
     # Then it is gRPC's to say what works: that of Debian 12 hangs now and then.
     supported = os.environ.get("GRPC_ENABLE_FORK_SUPPORT", "").lower()
-    if len(_in_use) > 0 and supported not in ("1", "true", "yes"):
+    if _used and supported not in ("1", "true", "yes"):
         _threads_lost = True
 
 
@@ -61,8 +61,8 @@ def keep_if_lost(call: Any) -> bool:
 def require_threads() -> None:
     if _threads_lost:
         raise RuntimeError(
-            "this process was forked from one with an open client, and gRPC does not "
-            "work in it: fork before the first call, or close all clients before")
+            "this process was forked from one that has made calls, and gRPC does not "
+            "work in it: fork before the first call")
 
 
 class Backoff:
@@ -219,10 +219,14 @@ def batch_options(table: str, min_generation: int, max_wait: float,
 class Streams(Generic[_S]):
     """What Client and AsyncClient have in common: how they make streams."""
 
-    def __init__(self, kind: Callable[[Any, Pipeline], _S], batch_lookup: Any,
+    def __init__(self, kind: Callable[[Any, Pipeline], _S], connect: Callable[[], Any],
                  table: str, timeout: float) -> None:
         self._kind = kind
-        self._batch_lookup = batch_lookup
+        # The first call makes the channel: gRPC starts threads for it.
+        self._connect = connect
+        self._channel: Any = None
+        self._closed = False
+        self._lock = threading.Lock()
         self._table = table
         self._timeout = timeout
 
@@ -236,8 +240,7 @@ class Streams(Generic[_S]):
         With `require_complete` batches wait, for `give_up_after` at most, until the
         table is complete.
         """
-        self._begin()
-        return self._kind(self._batch_lookup, Pipeline(
+        return self._kind(self._begin().stream_stream(_calls.BATCH_LOOKUP), Pipeline(
             Options(in_flight, batch_size, timeout, give_up_after),
             batch_options(self._name(table), min_generation, max_wait,
                           want_prefix_lengths, require_complete)))
@@ -251,15 +254,22 @@ class Streams(Generic[_S]):
                            max_wait=max(timeout, 0.0),
                            require_complete=require_complete)
 
-    def _begin(self) -> None:
-        """Before each call."""
+    def _begin(self) -> Any:
+        """Before each call. Returns the channel."""
+        global _used
         require_threads()
-        _in_use.add(self)
+        _used = True
+        with self._lock:
+            if self._closed:
+                raise ValueError("the client is closed")
+            if self._channel is None:
+                self._channel = self._connect()
+            return self._channel
 
     def _end(self) -> bool:
         """Whether there is a channel to close."""
-        _in_use.discard(self)
-        return not _threads_lost
+        self._closed = True
+        return self._channel is not None and not _threads_lost
 
     def _name(self, table: str | None) -> str:
         return self._table if table is None else table

@@ -2,6 +2,8 @@
 
 // A router that forwards by a table of PlanB Lookup: README.md.
 
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/health_check_service_interface.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -72,6 +74,9 @@ ABSL_FLAG(absl::Duration, drain, absl::Seconds(1),
           "how long packets are forwarded after SIGTERM");
 ABSL_FLAG(absl::Duration, report, absl::InfiniteDuration(),
           "prints the counters each time");
+ABSL_FLAG(std::string, health_address, "",
+          "address of a health service of gRPC, as probes ask it, that serves "
+          "while packets are forwarded; empty: none");
 ABSL_FLAG(bool, huge_pages, false, "memory in huge pages");
 ABSL_FLAG(int32_t, memory_megabytes, 512, "memory without huge pages");
 
@@ -223,6 +228,26 @@ void AwaitSignals() {
   }).detach();
 }
 
+// A server of nothing but health: SERVING. Null if there is no
+// --health_address.
+absl::StatusOr<std::unique_ptr<grpc::Server>> ServeHealth() {
+  const std::string address = absl::GetFlag(FLAGS_health_address);
+  if (address.empty()) return nullptr;
+  grpc::EnableDefaultHealthCheckService(true);
+  // Answers that all else is not implemented: with no service but that of
+  // health, gRPC starts no server.
+  static auto& other = *new grpc::CallbackGenericService;
+  int port = 0;
+  auto server =
+      grpc::ServerBuilder()
+          .RegisterCallbackGenericService(&other)
+          .AddListeningPort(address, grpc::InsecureServerCredentials(), &port)
+          .BuildAndStart();
+  if (server != nullptr && port != 0) return server;
+  return absl::UnavailableError(
+      absl::StrCat("--health_address=", address, ": cannot listen"));
+}
+
 absl::Status Run() {
   if (absl::GetFlag(FLAGS_interfaces).empty()) {
     return absl::InvalidArgumentError("--interfaces names no port");
@@ -288,12 +313,17 @@ absl::Status Run() {
   if (!pipeline.ok()) return pipeline.status();
   status = (*pipeline)->Start();
   if (!status.ok()) return status;
+  const auto health = ServeHealth();
+  if (!health.ok()) return health.status();
   forwarding = true;
   std::printf("forwarding\n");
   std::fflush(stdout);
   while (!stop.WaitForNotificationWithTimeout(absl::GetFlag(FLAGS_report))) {
     std::printf("%s\n", (*pipeline)->counts().Text().c_str());
     std::fflush(stdout);
+  }
+  if (*health != nullptr) {
+    (*health)->GetHealthCheckService()->SetServingStatus(false);
   }
   (*pipeline)->Stop(absl::GetFlag(FLAGS_drain));
   const Counts counts = (*pipeline)->counts();

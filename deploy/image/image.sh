@@ -4,10 +4,11 @@
 # Builds the image localhost/planb-lookup:VERSION and saves it as a docker-archive,
 # with what it is made of beside it: ARCHIVE.spdx.json.
 #
-#   deploy/image/image.sh ARCHIVE.tar [FOLDER | --multiarch]
+#   deploy/image/image.sh ARCHIVE.tar [FOLDER | --multiarch | --router]
 #
 # FOLDER is rootfs.sh's. With --multiarch, an image for amd64 and one for arm64
-# under one name, in an oci-archive; the programs for arm64 are tried with qemu.
+# under one name, in an oci-archive; the programs for arm64 are tried with qemu. With
+# --router, localhost/planb-router:VERSION, of examples/router; needs libdpdk-dev.
 # Needs root and buildah, no registry; for arm64 Debian's packages of it. Builds
 # twice: the same files must give the same image.
 here=$(cd "$(dirname "$0")" && pwd)
@@ -16,14 +17,17 @@ here=$(cd "$(dirname "$0")" && pwd)
 umask 022
 readonly MAX_BYTES=65000000
 version=$(< "$here/../../VERSION")
-readonly version IMAGE=localhost/planb-lookup:$version
+readonly version
 
 arguments $# 1 2
 archive=$(realpath "$1")
 declare -a architectures=(amd64) folder=("${@:2}")
-if [[ "${2:-}" == --multiarch ]]; then
-  architectures=(amd64 arm64) folder=()
-fi
+name=planb-lookup wanted="planb-feed planb_own_folder planb_server planbctl"
+case "${2:-}" in
+  --multiarch) architectures=(amd64 arm64) folder=() ;;
+  --router) name=planb-router wanted=planb_router ;;
+esac
+readonly IMAGE=localhost/$name:$version
 
 work=$(mktemp -d)
 # The image store is private and thrown away: only the archive stays.
@@ -52,7 +56,20 @@ build() { # TAG
   "${buildah[@]}" bud --isolation=chroot --no-cache --timestamp 0 --quiet \
     --platform "linux/$architecture" \
     --label "org.opencontainers.image.version=$version" \
-    --file "$here/Containerfile" --tag "$1" "$work/$architecture"
+    --file "$here/Containerfile" --target "$name" --tag "$1" "$work/$architecture"
+}
+# The router finds DPDK's drivers among the files of its image: they start before --fib
+# is looked at.
+try_router() {
+  local code=0
+  mkdir "$root/sys"
+  # shellcheck disable=SC2016 # The inner shell has $1.
+  unshare --net --mount bash -c 'mount --rbind /sys "$1/sys" &&
+    exec chroot "$1" /usr/bin/planb_router --interfaces=lo --fib=none' bash "$root" \
+    > "$work/router" 2>&1 || code=$?
+  rmdir "$root/sys"
+  { ((code == 2)) && grep -q -- '--fib=none: not local' "$work/router"; } ||
+    fail "planb_router ended with $code: $(tail -n 5 "$work/router")"
 }
 
 declare -a ids=()
@@ -60,10 +77,14 @@ for architecture in "${architectures[@]}"; do
   root=$work/$architecture/rootfs
   [[ $architecture == amd64 ]] || folder=(--arm64)
   "$here/rootfs.sh" "$root" "${folder[@]}"
-  for program in planb_server planbctl planb-feed; do
-    [[ "$(answer "$root" "$program" --version)" == "$program $version" ]] ||
-      fail "$program for $architecture is not of version $version"
-  done
+  if [[ $name == planb-router ]]; then
+    try_router
+  else
+    for program in planb_server planbctl planb-feed; do
+      [[ "$(answer "$root" "$program" --version)" == "$program $version" ]] ||
+        fail "$program for $architecture is not of version $version"
+    done
+  fi
 
   # Nothing in it but programs and what they load: no shell, no setuid.
   foreign=$(find "$root" -type f -exec sh -c '
@@ -72,7 +93,7 @@ for architecture in "${architectures[@]}"; do
     done' sh {} +)
   [[ -z "$foreign" ]] || fail "no program: $foreign"
   programs=$(find "$root/usr/bin" -printf '%P\n' | LC_ALL=C sort | xargs)
-  [[ "$programs" == "planb-feed planb_own_folder planb_server planbctl" ]] ||
+  [[ "$programs" == "$wanted" ]] ||
     fail "programs in the image: $programs"
   [[ -z "$(find "$root" -perm /6000)" ]] || fail "something is setuid or setgid"
   [[ -z "$(find "$root" ! -type l -perm /022)" ]] || fail "others may write files"

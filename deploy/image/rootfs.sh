@@ -4,11 +4,12 @@
 # Collects the image's root file system: the programs, and every shared object
 # they load, the loader included, at the paths where they look for them.
 #
-#   deploy/image/rootfs.sh ROOT [FOLDER | --arm64]
+#   deploy/image/rootfs.sh ROOT [FOLDER | --arm64 | --router]
 #
 # FOLDER holds planb_server and planbctl; without it Bazel builds them, linked
 # as statically as Debian's packages allow; with --arm64, for that processor
-# (third_party/arm64.sh). planb-feed is taken from there or built by Go, static. ROOT is
+# (third_party/arm64.sh). planb-feed is taken from there or built by Go, static. With
+# --router the program is examples/router, with the drivers of DPDK that it names. ROOT is
 # made. Needs no root.
 here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=deploy/lib.sh
@@ -19,6 +20,41 @@ arguments $# 1 2
 mkdir -p "$1"
 root=$(realpath "$1")
 cd "$here/../.."
+
+# install_objects FILE...: what these programs or objects load.
+install_objects() {
+  local objects
+  objects=$(ldd "$@")
+  if grep 'not found' <<< "$objects" >&2; then
+    fail "a shared object is missing"
+  fi
+  grep -oE '/[^ ]+\.so[^ :]*' <<< "$objects" | sort -u |
+    while IFS= read -r object; do
+      install -D -m 755 "$object" "$root$object"
+    done
+}
+# The layer shall not depend on when it was made.
+forget_times() {
+  find "$root" -exec touch --no-dereference --date=@0 {} +
+}
+
+if [[ "${2:-}" == --router ]]; then
+  [[ -e /usr/include/dpdk/rte_ethdev.h ]] || skip "libdpdk-dev is not installed"
+  bazel build --noshow_progress --config=static //examples/router
+  program=bazel-bin/examples/router/router
+  install -D -m 755 "$program" "$root/usr/bin/planb_router"
+  # DPDK's environment loads all that are in this folder. The bus of virtual devices is
+  # what two of these need: here as well, it would be another file, and loaded twice.
+  folder=/usr/lib/x86_64-linux-gnu/dpdk
+  drivers=("$folder"/pmds-*/librte_{mempool_ring,net_af_packet,net_pcap}.so.*.*)
+  for driver in "${drivers[@]}"; do
+    install -D -m 755 "$driver" "$root$driver"
+  done
+  install_objects "$program" "${drivers[@]}"
+  forget_times
+  exit
+fi
+
 cxx=g++ debian=''
 declare -a options=()
 if [[ "${2:-}" == --arm64 ]]; then
@@ -71,14 +107,6 @@ if [[ -n "$debian" ]]; then
     needed "$binary"
   done
 else
-  objects=$(ldd "${binaries[@]}" "$own_folder")
-  if grep 'not found' <<< "$objects" >&2; then
-    fail "a shared object is missing"
-  fi
-  grep -oE '/[^ ]+\.so[^ ]*' <<< "$objects" | sort -u |
-    while IFS= read -r object; do
-      install -D -m 755 "$object" "$root$object"
-    done
+  install_objects "${binaries[@]}" "$own_folder"
 fi
-# The layer shall not depend on when it was made.
-find "$root" -exec touch --no-dereference --date=@0 {} +
+forget_times

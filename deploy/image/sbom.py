@@ -7,7 +7,8 @@
 
 ROOT is rootfs.sh's. The packages are Debian's: those of the shared objects in
 ROOT, and those of the archives and headers that the programs are linked from,
-which Bazel's link actions name; and the Go modules that planb-feed says it is built of.
+which Bazel's link actions name; and the Go modules that planb-feed says it is built of, if
+it is there.
 Fails for a file that no package has. Of a ROOT for
 arm64 the packages are those of third_party/arm64.sh, which have the names of this
 machine's.
@@ -21,11 +22,13 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-TARGETS = "//server:planb_server + //client/planbctl:planbctl"
-# Compiled in from headers alone.
+TARGETS = {"planb-lookup": "//server:planb_server + //client/planbctl:planbctl",
+           "planb-router": "//examples/router"}
+# Some that are compiled in.
+HEADERS = {"planb-lookup": ("/usr/include/spdlog/spdlog.h", "/usr/include/fmt/core.h"),
+           "planb-router": ("/usr/include/dpdk/rte_ethdev.h",)}
 ARM64_NAMES = (("/lib/ld-linux-aarch64.so.1", "/lib64/ld-linux-x86-64.so.2"),
                ("aarch64-linux-gnu", "x86_64-linux-gnu"))
-HEADERS = ("/usr/include/spdlog/spdlog.h", "/usr/include/fmt/core.h")
 
 
 def output(*command):
@@ -33,9 +36,9 @@ def output(*command):
                           cwd=ROOT).stdout
 
 
-def archives():
+def archives(targets):
     links = output("bazel", "aquery", "--noshow_progress", "--config=static",
-                   f'mnemonic("CppLink", {TARGETS})')
+                   f'mnemonic("CppLink", {targets})')
     libraries = pathlib.Path("/usr/lib/x86_64-linux-gnu")
     return {str(libraries / name) for name in re.findall(r"-l:(lib\S+?\.a)\b", links)}
 
@@ -97,8 +100,12 @@ def main():
         sys.exit(__doc__)
     root = pathlib.Path(sys.argv[1])
     version = (ROOT / "VERSION").read_text().strip()
+    programs = {path.name: hashlib.sha256(path.read_bytes()).hexdigest()
+                for path in sorted((root / "usr/bin").iterdir())}
+    image_name = "planb-router" if "planb_router" in programs else "planb-lookup"
     objects = {"/" + str(path.relative_to(root)) for path in root.rglob("*.so*")}
-    names = {package_of(file) for file in objects | archives() | {*HEADERS}}
+    files = objects | archives(TARGETS[image_name]) | {*HEADERS[image_name]}
+    names = {package_of(file) for file in files}
     editions = editions_of(names, any("aarch64" in file for file in objects))
     packages = []
     for name in sorted(names):
@@ -106,13 +113,12 @@ def main():
         packages.append(package(
             name, edition, f"pkg:deb/debian/{name}@{edition}?arch={architecture}",
             supplier="Organization: Debian", sourceInfo=f"built from {source}"))
-    packages += [package(f"go-{name}", edition, f"pkg:golang/{name}@{edition}")
-                 for name, edition in modules(root / "usr/bin/planb-feed")]
-    programs = {path.name: hashlib.sha256(path.read_bytes()).hexdigest()
-                for path in sorted((root / "usr/bin").iterdir())}
+    if "planb-feed" in programs:
+        packages += [package(f"go-{name}", edition, f"pkg:golang/{name}@{edition}")
+                     for name, edition in modules(root / "usr/bin/planb-feed")]
     image = {
         "SPDXID": "SPDXRef-image",
-        "name": "planb-lookup",
+        "name": image_name,
         "versionInfo": version,
         "downloadLocation": "NOASSERTION",
         "filesAnalyzed": False,
@@ -129,7 +135,7 @@ def main():
         "spdxVersion": "SPDX-2.3",
         "dataLicense": "CC0-1.0",
         "SPDXID": "SPDXRef-DOCUMENT",
-        "name": f"planb-lookup-{version}",
+        "name": f"{image_name}-{version}",
         "documentNamespace": f"https://planb.invalid/spdx/{version}/{digest}",
         "creationInfo": {"created": "1970-01-01T00:00:00Z",
                          "creators": ["Tool: deploy/image/sbom.py"]},

@@ -25,8 +25,10 @@ GRACE = 5
 # news of its end.
 UNROUTED = 5
 _FRR = {"NET_ADMIN", "NET_RAW", "SYS_ADMIN", "SETGID", "SETUID"}
-CAPABILITIES = {"zebra": _FRR, "bgpd": _FRR | {"NET_BIND_SERVICE"}}
-ROOT_ALLOWED = ("own-folder", *CAPABILITIES)
+CAPABILITIES = {"zebra": _FRR, "bgpd": _FRR | {"NET_BIND_SERVICE"},
+                "forwarder": {"NET_ADMIN", "NET_RAW"}}
+PRIVILEGED = "no-kernel-forwarding"
+ROOT_ALLOWED = ("own-folder", PRIVILEGED, *CAPABILITIES)
 UNITS = {"": 1, "Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30}
 
 
@@ -84,13 +86,16 @@ def container_breaches(container):
     security = container.get("securityContext", {})
     if security.get("readOnlyRootFilesystem") is not True:
         yield "can write its root file system"
-    if security.get("allowPrivilegeEscalation") is not False:
-        yield "may gain privileges"
-    capabilities = security.get("capabilities", {})
-    added = set(capabilities.get("add", []))
-    if (capabilities.get("drop") != ["ALL"]
-            or added - CAPABILITIES.get(container["name"], set())):
-        yield "has capabilities"
+    if container["name"] != PRIVILEGED:
+        if security.get("privileged"):
+            yield "is privileged"
+        if security.get("allowPrivilegeEscalation") is not False:
+            yield "may gain privileges"
+        capabilities = security.get("capabilities", {})
+        added = set(capabilities.get("add", []))
+        if (capabilities.get("drop") != ["ALL"]
+                or added - CAPABILITIES.get(container["name"], set())):
+            yield "has capabilities"
     root = (
         security.get("runAsUser", 65532) == 0
         or security.get("runAsNonRoot") is False
@@ -106,7 +111,7 @@ def container_breaches(container):
     if not re.search(r":(?!latest$)[^/]+$", container["image"]):
         yield "an image without a fixed tag"
     name, _, tag = container["image"].rpartition("/")[2].partition(":")
-    if name == "planb-lookup" and tag != VERSION:
+    if name in ("planb-lookup", "planb-router") and tag != VERSION:
         yield f"{name} {tag} in the manifests of version {VERSION}"
 
 

@@ -135,6 +135,10 @@ breaks deployment 'routes elsewhere' 's/^  name: planb-routes-/&x/' \
 breaks router 'a capability more' 's/- NET_RAW/&\n            - SYS_PTRACE/' \
   'has capabilities'
 breaks router 'the feed as root' 's/runAsUser: 65533/runAsUser: 0/' 'runs as root'
+breaks router 'a privileged forwarder' 's/^\( *\)runAsGroup: 65532$/&\n\1privileged: true/' \
+  'forwarder: is privileged'
+breaks router 'another forwarder' 's/\(planb-router\):.*/\1:0.0.1/' \
+  'in the manifests of version'
 breaks router 'FRR can write' 's/readOnlyRootFilesystem: true/tty: false/' \
   'zebra: can write its root'
 breaks followers 'plain TCP on the node' '/--tls_key/d' 'plain text on'

@@ -42,7 +42,7 @@ step() {
       failed=1
       ;;
   esac
-  summary+=("$(printf '%-10s %3d s  %s' "$name" $((SECONDS - started)) \
+  summary+=("$(printf '%-12s %3d s  %s' "$name" $((SECONDS - started)) \
     "$verdict")")
 }
 
@@ -53,6 +53,21 @@ pod_step() {
     return 77
   fi
   "$here/image/pod_test.sh" "$work/planb.tar" "$work/rendered/sidecar.yaml"
+}
+
+# The pod of the overlay `router` once more, with its forwarder, which is built here.
+# shellcheck disable=SC2317 # `step` calls it.
+router_step() {
+  if [[ ! -e /usr/include/dpdk/rte_ethdev.h ]]; then
+    echo "SKIP: libdpdk-dev is not installed"
+    return 77
+  fi
+  (cd "$here/.." && bazel build --noshow_progress --config=static //examples/router) ||
+    return
+  cp -L "$here/../bazel-bin/examples/router/router" "$work/bin/planb_router"
+  mkdir "$work/router"
+  cp "$work/rendered/router.yaml" "$work/router"
+  "$here/kubernetes/rendered_test.py" "$work/bin" "$work/router"
 }
 
 # The programs of the image, in $work/bin, and what attacks them.
@@ -90,6 +105,8 @@ if [[ -z $short ]]; then
   step api "$here/kubernetes/apply_test.sh" "$work/rendered"
   step image "$here/image/image.sh" "$work/planb.tar" "$@"
   step pod pod_step
+  step router router_step
+  step router-image "$here/image/image.sh" "$work/router.tar" --router
   step multiarch "$here/image/image.sh" "$work/planb.oci.tar" --multiarch
   # The formula for memory, on a small table here.
   step sizing "$here/kubernetes/sizing.py" --routes=100000 --quota=67108864 \

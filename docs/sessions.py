@@ -222,6 +222,7 @@ NOT_RUN = {
     "deploy/README.md": {
         "make image": _IMAGE,
         "ctr -n k8s.io": _IMAGE,
+        "deploy/image/image.sh": _IMAGE,
         "kubectl": _CLUSTER,
         "helm install": _CLUSTER,
         "deploy/kubernetes/certificates.sh": _CLUSTER,
@@ -244,7 +245,7 @@ NOT_RUN = {
         "[Service]": _DIAGRAM,
     },
     "docs/guides/router.md": {
-        "apt-get": _MACHINE, "kubectl": _CLUSTER, "bazel build": _DPDK},
+        "apt-get": _MACHINE, "deploy/image/image.sh": _CLUSTER, "bazel build": _DPDK},
     "docs/guides/route-reflector.md": {"apt-get": _MACHINE},
     "docs/ARCHITECTURE.md": {"proto/planb/v1 ": _DIAGRAM, "base <- proto": _DIAGRAM},
     "lpm/README.md": {"routes": _DIAGRAM},

@@ -6,15 +6,15 @@
     deploy/kubernetes/rendered_test.py FOLDER RENDERED
 
 FOLDER has planb_server, planbctl and planb-feed, RENDERED is validate.sh's, with OVERLAY.yaml, or
-has the chart. Each container gets the arguments that its pod has, its mounts as folders
+has the chart. The router's forwarder takes part if FOLDER has planb_router. Each container gets the arguments that its pod has, its mounts as folders
 with the Secrets and ConfigMaps of the overlay in them, and an address of 127.0.0.0/8 for
 [::].
 
 Each server's arguments pass --check_config, and each becomes ready, by its readiness
 probe; but those of `replicas` and `followers` need each other and etcd:
 certificates_test.sh runs them. Of `router` all containers run, with Debian's FRR, and the capabilities of the
-pod's, beside a peer in a network of its own: the pod becomes ready, answers by the peer's route, and
-goes on so while zebra is killed and comes back.
+pod's, beside a peer in a network of its own: the pod becomes ready, forwards what the peer sends by the
+peer's route, each packet once, and goes on so while zebra is killed and comes back.
 
 Needs root, for a network and an /etc/hosts of its own.
 """
@@ -22,7 +22,9 @@ Needs root, for a network and an /etc/hosts of its own.
 import base64
 import os
 import pathlib
+import re
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -31,6 +33,7 @@ import time
 import yaml
 
 PATIENCE = 120
+ROUTED = "198.51.100.1"
 HERE = pathlib.Path(__file__).resolve().parent
 # Hands a node's folder over, as root: pod_test.sh runs it.
 SKIPPED = {"own-folder"}
@@ -61,6 +64,8 @@ class Container:
         programs = {"planb_server": self._world.folder / "planb_server",
                     "/usr/bin/planbctl": self._world.folder / "planbctl",
                     "/usr/bin/planb-feed": self._world.folder / "planb-feed"}
+        if self.spec["name"] == "forwarder":
+            program = [self._world.folder / "planb_router"]
         added = self.spec.get("securityContext", {}).get("capabilities", {}).get("add")
         apart = ["setpriv", "--no-new-privs", "--inh-caps=-all", "--bounding-set=-all,+"
                  + ",+".join(added).lower()] if added else []
@@ -89,11 +94,11 @@ class Container:
     def ready(self):
         """What the readiness probe says."""
         probe = self.spec["readinessProbe"]
-        ports = {each["name"]: each["containerPort"] for each in self.spec["ports"]}
         if "grpc" in probe:
             command = [self._world.folder / "planbctl", "health",
                        f"--server={self.address}:{probe['grpc']['port']}"]
         else:
+            ports = {each["name"]: each["containerPort"] for each in self.spec["ports"]}
             get = probe["httpGet"]
             command = ["curl", "--silent", "--fail",
                        f"http://{self.address}:{ports[get['port']]}{get['path']}"]
@@ -116,6 +121,15 @@ class Container:
                 for old, new in more:
                     text = text.replace(old, new)
                 file.write_text(text)
+
+    def within_limit(self):
+        """Fails if it ever took more memory than its limit."""
+        status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
+        peak = int(re.search(r"VmHWM:\s*(\d+) kB", status)[1]) >> 10
+        limit = int(self.spec["resources"]["limits"]["memory"].removesuffix("Mi"))
+        print(f"{self.name}: {peak} MiB of {limit}")
+        if peak > limit:
+            raise SystemExit(f"FAIL: {self.name} takes more than its limit")
 
     def stop(self):
         """As the kubelet does. A server ends with 0."""
@@ -223,6 +237,45 @@ def alone(world, overlay):
         print(f"{overlay}: {workload['kind']} {workload['metadata']['name']} is ready")
 
 
+def send(count):
+    """The peer: sends datagrams to ROUTED and wants each back once, one hop older."""
+    expected, seen = [(63, number) for number in range(1, count + 1)], []
+    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as wire, \
+            socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+        wire.bind(("eth1", 0x0800))  # IPv4
+
+        def receive(wanted, patience):
+            wire.settimeout(patience)
+            try:
+                while len(seen) < wanted:
+                    frame, origin = wire.recvfrom(2000)
+                    if (origin[2] != socket.PACKET_OUTGOING
+                            and frame[30:34] == socket.inet_aton(ROUTED)):
+                        seen.append((frame[22], int.from_bytes(frame[42:46], "big")))
+            except TimeoutError:
+                pass
+
+        def send_and_receive(numbers, patience):
+            for number in numbers:
+                sender.sendto(number.to_bytes(4, "big"), (ROUTED, 9))
+            receive(len(seen) + len(numbers), patience)
+
+        # The flow is new: until the forwarder has had an answer for it, a busy server is
+        # one that is away, and the packet is dropped.
+        end = time.monotonic() + PATIENCE
+        while not seen and time.monotonic() < end:
+            send_and_receive([0], 0.5)
+        receive(count, 1)
+        seen = [packet for packet in seen if packet[1]]
+        for first in range(1, count + 1, 10):
+            send_and_receive(range(first, first + 10), 10)
+            if seen != expected[:len(seen)]:
+                break
+        receive(count + 1, 1)
+    if seen != expected:
+        raise SystemExit(f"FAIL: {count} sent; came back, as (TTL, number): {seen}")
+
+
 def router(world, overlay):
     """The pod with FRR, and a peer that announces a route."""
     def ip(command):
@@ -245,6 +298,8 @@ def router(world, overlay):
     [workload] = filter(has_server, workloads(world.overlays[overlay]))
     server = world.server(overlay, workload, f"{overlay}-0")
     pod = server.pod
+    forwarder = pod["forwarder"]
+    forwards = (world.folder / "planb_router").exists()
     # The kubelet's are open to all users.
     subprocess.run(["chmod", "-R", "a+rwX", world.work], check=True)
     # Not the seconds after which a router of this size has told all.
@@ -258,7 +313,8 @@ def router(world, overlay):
             await_("a network of the peer's", lambda: os.readlink(
                 f"/proc/{peer.pid}/ns/net") != os.readlink("/proc/self/ns/net"))
             ip(f"link set eth1 netns {peer.pid}")
-            for command in ("address add 192.0.2.1/24 dev eth1", "link set eth1 up"):
+            for command in ("address add 192.0.2.1/24 dev eth1", "link set eth1 up",
+                            f"route add {ROUTED} via 192.0.2.2"):
                 subprocess.run([*inside_peer, "ip", *command.split()], check=True)
             config = world.work / "peer.conf"
             config.write_text("""router bgp 64501
@@ -285,23 +341,44 @@ def router(world, overlay):
 
                     def routed():
                         return subprocess.run(
-                            [world.folder / "planbctl", "lookup", "198.51.100.1"],
+                            [world.folder / "planbctl", "lookup", ROUTED],
                             check=False, env=server.environment(),
                             stdout=subprocess.DEVNULL).returncode == 0
 
+                    def forwarded():
+                        if forwards and subprocess.run(
+                                [*inside_peer, sys.executable, __file__, "--send", "500"],
+                                check=False).returncode:
+                            forwarder.stop()
+                            raise SystemExit(f"FAIL: {forwarder.name}: "
+                                             + forwarder.log.read_text())
+
                     await_("the peer's route", routed)
+                    if forwards:
+                        forwarder.start()
+                        forwarder.await_ready()
+                    forwarded()
                     pod["zebra"].process.kill()
                     pod["zebra"].process.wait()
                     await_("zebra is lost", lambda: session("lost"))
+                    forwarded()
                     pod["zebra"].start()
                     await_("zebra is back", lambda: session("following") or not routed())
                     if not routed():
                         raise SystemExit(f"FAIL: {overlay}: the route went with zebra")
+                    forwarded()
+                    if forwards:
+                        forwarder.within_limit()
+                        forwarder.stop()
+                        if not forwarder.log.read_text().endswith("held 0\n"):
+                            raise SystemExit(f"FAIL: {forwarder.log.read_text()}")
                 finally:
                     bgpd.kill()
         finally:
             peer.kill()
-    print(f"{overlay}: the pod is ready, and its route survives zebra")
+    print(f"{overlay}: the pod is ready, and its route survives zebra;",
+          "1500 packets forwarded, each once" if forwards
+          else "without its forwarder: no planb_router")
 
 
 def sound(world, overlay):
@@ -316,6 +393,8 @@ def sound(world, overlay):
 def inside(folder, rendered):
     """In a network and with an /etc/hosts of its own."""
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+    # As on a node.
+    pathlib.Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
     with tempfile.TemporaryDirectory(prefix="planb_pods") as work:
         world = World(folder, rendered, pathlib.Path(work))
         hosts = pathlib.Path(work, "hosts")
@@ -333,6 +412,9 @@ def inside(folder, rendered):
 
 
 def main():
+    if sys.argv[1:2] == ["--send"]:
+        send(int(sys.argv[2]))
+        return
     if len(sys.argv) == 4 and sys.argv[1] == "--inside":
         inside(*map(pathlib.Path, sys.argv[2:]))
         return

@@ -3,6 +3,8 @@
 #include "examples/router/pipeline.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
 extern "C" {  // which the header leaves out
 #include <rte_vect.h>
 }
@@ -599,6 +601,122 @@ TEST_F(PipelineTest, EndsWithPacketsWhoseAnswersCameMeanwhile) {
   EXPECT_EQ(pipeline->counts().held(), 20U);
   come = true;
   pipeline.reset();
+}
+
+// The pool that the program makes has a buffer for each packet that may wait at
+// once: those of a server that stands still, those of unknown neighbours, those
+// in the ring before and in the ports. Reception never lacks one.
+TEST_F(PipelineTest, ReceivesWhileAServerAndNeighborsKeepAllTheyMay) {
+  constexpr size_t kInFlight = 256, kDescriptors = 512;
+  constexpr size_t kNeighbors = 512, kOfNeighbor = 16;
+  const std::string target = absl::StrCat("unix://", TempPath("stalled.sock"));
+  const ServerProcess server({absl::StrCat("--listen=", target), "--store=none",
+                              "--metrics_address="});
+  ASSERT_TRUE(server.AwaitServing()) << server.Log();
+  v1::UpdateRoutesRequest request;
+  request.set_ack(v1::ACK_VISIBLE);
+  std::vector<NextHop> hops;
+  for (NextHopId id = 1; id <= kPorts; ++id) {
+    Know(id);
+    hops.push_back(ObjectOf(id));
+  }
+  const NextHopId on_link = kPorts + 1;
+  hops.push_back({.id = on_link, .interface = "eth2"});
+  for (const NextHop& hop : hops) {
+    *request.add_updates() = client::ToUpdate(
+        {*Prefix::Parse(absl::StrCat("2001:db8:", hop.id, "::/48")), hop.id});
+  }
+  const auto updated =
+      client::TableClient(*client::MakeChannel(target)).UpdateRoutes(request);
+  ASSERT_TRUE(updated.ok()) << updated.status();
+  Apply({}, hops);
+
+  PipelineOptions options;
+  options.burst = kMaxBurst;
+  options.hold_neighbor = kOfNeighbor;
+  options.hold_total = kNeighbors * kOfNeighbor;
+  options.hold_seconds = 3600;
+  options.ports.resize(kPorts);
+  ports = std::make_unique<RingPorts>(kPorts, options.tx_queues(),
+                                      options.buffers(kInFlight));
+  options.ports = ports->ports;
+  pipeline = Pipeline::Create(options,
+                              RpcLookups(*client::ChannelsTo(target),
+                                         {.in_flight = kInFlight,
+                                          .patience = absl::Minutes(5),
+                                          .grace = absl::Minutes(5)})
+                                  .value(),
+                              objects, neighbors)
+                 .value();
+  const auto poll_until = [&](auto done) {
+    const absl::Time deadline = absl::Now() + absl::Seconds(60);
+    while (!done()) {
+      if (absl::Now() > deadline) return false;
+      pipeline->PollOnce();
+    }
+    return true;
+  };
+  const auto give = [&](const std::string& to, size_t count) {
+    for (size_t i = 0; i < count; ++i) {
+      const Frame frame =
+          MakeFrame({.destination = to, .port = static_cast<uint16_t>(i)});
+      ASSERT_TRUE(ports->Give(0, frame)) << pipeline->counts().Text();
+    }
+  };
+  const auto place = [](size_t i) {
+    return absl::StrCat("2001:db8:4:", absl::Hex(i), "::1");
+  };
+
+  // Neighbours that are not found, of which one would get more than its share.
+  for (size_t i = 0; i < kNeighbors; ++i) {
+    ASSERT_NO_FATAL_FAILURE(give(place(i), kOfNeighbor));
+    ASSERT_TRUE(poll_until([&] { return !neighbors.TakeWanted().empty(); }));
+  }
+  ASSERT_NO_FATAL_FAILURE(give(place(0), 100));
+  ASSERT_TRUE(poll_until([&] { return Dropped(Verdict::kUnresolved) == 100; }));
+  const size_t held = pipeline->counts().held();
+  EXPECT_EQ(held, kNeighbors * kOfNeighbor);
+  // Ports that do not send what they took.
+  for (NextHopId id = 1; id <= kPorts; ++id) {
+    ASSERT_NO_FATAL_FAILURE(
+        give(absl::StrCat("2001:db8:", id, "::1"), kDescriptors));
+    ASSERT_TRUE(poll_until(
+        [&] { return pipeline->counts().sent() == id * kDescriptors; }));
+  }
+  // The server, and the ring before.
+  server.Kill(SIGSTOP);
+  int status = 0;
+  ASSERT_EQ(waitpid(server.pid(), &status, WUNTRACED), server.pid());
+  while (Dropped(Verdict::kQueueFull) == 0) {
+    ASSERT_NO_FATAL_FAILURE(give("2001:db8:1::1", kMaxBurst));
+    pipeline->PollOnce();
+  }
+  EXPECT_EQ(pipeline->counts().held(),
+            held + kInFlight * kMaxBurst + options.ring - 1);
+  // And the ports still receive.
+  for (size_t port = 0; port < kPorts; ++port) {
+    for (size_t i = 0; i < kDescriptors; ++i) {
+      ASSERT_TRUE(ports->Give(port, MakeFrame({}))) << i << " of " << port;
+    }
+  }
+
+  server.Kill(SIGCONT);
+  ASSERT_TRUE(poll_until([&] {
+    ports->Discard();
+    return ports->IsTaken(0) && ports->IsTaken(1) && ports->IsTaken(2) &&
+           pipeline->counts().held() == held;
+  })) << pipeline->counts().Text();
+  const uint64_t sent = pipeline->counts().sent();
+  for (size_t i = 0; i < kNeighbors; ++i) {
+    neighbors.Set(2, *Address::Parse(place(i)), kPeer);
+    PollAll();
+    ports->Discard();
+  }
+  const Counts counts = pipeline->counts();
+  EXPECT_EQ(counts.sent() - sent, held);
+  EXPECT_EQ(counts.held(), 0U);
+  EXPECT_EQ(Dropped(Verdict::kUnresolved), 100U);
+  EXPECT_EQ(Dropped(Verdict::kNoAnswer), 0U);
 }
 
 // PLANB_ROUTER_PACKETS: how many. On one thread, and on two beside this one.

@@ -31,12 +31,13 @@ class RingPorts {
  public:
   static constexpr size_t kRing = 1024;
 
-  RingPorts(size_t many, uint16_t tx_queues) {
+  // With a pool of so many buffers of their own, if any.
+  RingPorts(size_t many, uint16_t tx_queues, size_t buffers = 0) {
     static const absl::Status started =
         StartEnvironment({.megabytes = 256, .widest_vectors = true});
     if (!started.ok()) std::abort();
-    static rte_mempool* const pool = MakePool(8191).value();
-    pool_ = pool;
+    static rte_mempool* const shared = MakePool(8191).value();
+    pool_ = buffers == 0 ? shared : MakePool(buffers).value();
     static int count = 0;
     for (size_t i = 0; i < many; ++i) {
       std::vector<rte_ring*> rings;

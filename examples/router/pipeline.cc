@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <list>
 #include <optional>
 #include <system_error>
 #include <utility>
@@ -377,9 +378,13 @@ class LpmStage : public SendingStage {
   }
 
  private:
-  // Packets that wait for a neighbour.
+  // Neighbours that packets wait for, the first of them in front.
+  using Unfound = std::list<Neighbors::Key>;
   struct Held {
     double until = 0;
+    // Where it stands among those of the next hop, which its counter names.
+    const Counter* next_hop = nullptr;
+    Unfound::iterator place = {};
     std::vector<std::pair<rte_mbuf*, Counter*>> packets = {};
   };
   using AllHeld = absl::flat_hash_map<Neighbors::Key, Held>;
@@ -518,22 +523,46 @@ class LpmStage : public SendingStage {
   // Keeps a packet until its neighbour is found. kForward: it is taken care of.
   Verdict Hold(const Neighbors::Key& key, rte_mbuf* packet, Counter& counter) {
     if (options_.hold_neighbor == 0) return Verdict::kUnresolved;
-    if (held_total_ < options_.hold_total) {
-      const auto [held, first] = held_.try_emplace(key);
-      if (first) {
-        held->second.until = Seconds() + options_.hold_seconds;
-        next_end_ = std::min(next_end_, held->second.until);
-        neighbors_.Want(key);
-      }
-      auto& packets = held->second.packets;
-      if (packets.size() < options_.hold_neighbor) {
-        packets.emplace_back(packet, &counter);
-        ++held_total_;
-        return Verdict::kForward;
-      }
+    const auto found = held_.find(key);
+    if ((found != held_.end() &&
+         found->second.packets.size() == options_.hold_neighbor) ||
+        (held_total_ >= options_.hold_total && !MakeRoom(key))) {
+      Drop(Verdict::kUnresolved, packet);  // it may yet be found: no error
+      return Verdict::kForward;
     }
-    Drop(Verdict::kUnresolved, packet);  // it may yet be found: no error
+    const auto [at, first] = held_.try_emplace(key);
+    Held& held = at->second;
+    if (first) {
+      held.until = Seconds() + options_.hold_seconds;
+      held.next_hop = &counter;
+      Unfound& unfound = unfound_[&counter];
+      held.place = unfound.insert(unfound.end(), key);
+      next_end_ = std::min(next_end_, held.until);
+      neighbors_.Want(key);
+    }
+    held.packets.emplace_back(packet, &counter);
+    ++held_total_;
     return Verdict::kForward;
+  }
+
+  // Drops what waits for a neighbour other than `key`: the first of the next
+  // hop that has the most of them, if it has several. So trying all addresses
+  // of a link takes no room from other next hops. False: there is none.
+  bool MakeRoom(const Neighbors::Key& key) {
+    const auto most = std::max_element(
+        unfound_.begin(), unfound_.end(), [](const auto& a, const auto& b) {
+          return a.second.size() < b.second.size();
+        });
+    if (most == unfound_.end() || most->second.size() < 2 ||
+        most->second.front() == key) {
+      return false;
+    }
+    const auto held = held_.find(most->second.front());
+    for (const auto& [packet, counter] : held->second.packets) {
+      Drop(Verdict::kUnresolved, packet);
+    }
+    Forget(held);
+    return true;
   }
 
   void Release(const Neighbors::Key& key, const Mac& mac) {
@@ -548,6 +577,9 @@ class LpmStage : public SendingStage {
   }
   void Forget(AllHeld::iterator held) {
     held_total_ -= held->second.packets.size();
+    const auto unfound = unfound_.find(held->second.next_hop);
+    unfound->second.erase(held->second.place);
+    if (unfound->second.empty()) unfound_.erase(unfound);
     held_.erase(held);
   }
 
@@ -624,6 +656,7 @@ class LpmStage : public SendingStage {
   const std::vector<rte_ring*> to_;
   size_t next_ring_ = 0;
   AllHeld held_;
+  absl::flat_hash_map<const Counter*, Unfound> unfound_;  // none empty
   size_t held_total_ = 0;
   // Of neighbours, when those of held packets were looked for.
   uint64_t held_version_ = 0;

@@ -522,6 +522,56 @@ TEST_F(PipelineTest, HoldsPacketsForANeighborWithinItsCaps) {
   EXPECT_EQ(neighbors.TakeWanted().size(), 1U);
 }
 
+// As where each address of a link is tried: the first of those that are not
+// found give way, and none of another next hop does.
+TEST_F(PipelineTest, UnknownNeighborsOfOneNextHopLeaveRoomForThoseOfOthers) {
+  PipelineOptions options;
+  options.hold_neighbor = 4;
+  options.hold_total = 6;
+  options.hold_seconds = 3600;
+  Open(options);
+  Apply({{*Prefix::Parse("2001:db8:1::/48"), 1},
+         {*Prefix::Parse("2001:db8:5::/48"), 5}},
+        {ObjectOf(1), {.id = 5, .interface = "eth2"}});
+  const auto give = [&](const std::string& to, uint32_t number = 0) {
+    ASSERT_TRUE(
+        ports->Give(0, MakeFrame({.destination = to, .number = number})));
+  };
+  const auto try_from = [&](int first) {
+    for (int i = first; i < first + 10; ++i) {
+      give(absl::StrCat("2001:db8:5::", i));
+    }
+    PollAll();
+  };
+  try_from(10);
+  EXPECT_EQ(pipeline->counts().held(), 6U);
+  for (uint32_t i = 0; i < 3; ++i) give("2001:db8:1::1", i);
+  try_from(20);
+  for (uint32_t i = 3; i < 9; ++i) give("2001:db8:1::1", i);
+  try_from(30);
+  EXPECT_EQ(pipeline->counts().held(), 6U);
+  EXPECT_EQ(Dropped(Verdict::kUnresolved), 33U);
+  EXPECT_EQ(pipeline->counts().icmp_errors, 0U);
+  Know(1);
+  for (const int i : {37, 38, 39}) {  // of which two are held
+    neighbors.Set(2, *Address::Parse(absl::StrCat("2001:db8:5::", i)), kPeer);
+  }
+  PollAll();
+  std::vector<uint32_t> numbers;
+  size_t others = 0;
+  for (const Sent& sent : ports->Take()) {
+    if (sent.port == 2) {
+      ++others;
+      continue;
+    }
+    numbers.emplace_back();
+    std::memcpy(&numbers.back(), &sent.frame[58], 4);
+  }
+  EXPECT_EQ(numbers, (std::vector<uint32_t>{0, 1, 2, 3}));
+  EXPECT_EQ(others, 2U);
+  EXPECT_EQ(pipeline->counts().held(), 0U);
+}
+
 TEST_F(PipelineTest, TellsSourcesThatANeighborIsNotFound) {
   PipelineOptions options;
   options.hold_neighbor = 4;

@@ -276,7 +276,7 @@ def check(gate, folder, long=False):
                        "--test_tag_filters=-long_asan,-check", *FEWER_ROUNDS,
                        targets=ASAN)
         gate.tests("TSan", "--config=tsan", targets=TSAN)
-        for what in ("updates", "readers", "wire"):
+        for what in ("updates", "readers", "wire", "packets"):
             gate.step(f"fuzz {what}", "third_party/fuzz.sh", what, 300 if long else 20)
         beside.result()
     gate.step("commands of the documents", "docs/commands_test.py",

@@ -32,7 +32,7 @@ case ${1:-} in
   '') files=$(comm -12 <(changed) <(git ls-files "${rooms[@]}" | sort)) ;;
   *) files=$(printf '%s\n' "$@") ;;
 esac
-files=$(grep -vE '_test\.cc$|/testing/|_fuzz(_main)?\.cc$' <<<"$files" || true)
+files=$(grep -vE '_test\.cc$|/testing/|_fuzz(_main|er)?\.cc$' <<<"$files" || true)
 [[ -n $files ]] || {
   echo "clang-tidy: nothing differs"
   exit

@@ -3,24 +3,26 @@
 
 # Fuzzes with clang's libFuzzer, ASan and UBSan.
 #
-#   third_party/fuzz.sh updates|readers|wire [SECONDS [CORPUS_DIR]]
+#   third_party/fuzz.sh updates|readers|wire|packets [SECONDS [CORPUS_DIR]]
 #
 # updates: histories of changes and lookups of the engine; readers: files of routes;
-# wire: BatchLookup against the generated parsers. Starts from the seeds in the tree,
-# and keeps what it finds in CORPUS_DIR (default: a new folder). A finding leaves its
-# input in CORPUS_DIR.found and the script fails; with the fix, add the input:
+# wire: BatchLookup against the generated parsers; packets: the router's frames. Starts from
+# the seeds in the tree, and keeps what it finds in CORPUS_DIR (default: a new folder). A
+# finding leaves its input in CORPUS_DIR.found and the script fails; with the fix, add the
+# input:
 #   third_party/fuzz_corpus.sh pack INPUT >> SEEDS
 # To add the inputs that reached new code in a long run:
 #   third_party/fuzz.sh updates 3600 /tmp/found
 #   /tmp/found.bin -merge=1 -use_counters=0 /tmp/found.seeds /tmp/found
 #   third_party/fuzz_corpus.sh pack /tmp/found.seeds/* > SEEDS
 # Tests replay the seeds, so these are short: merge with -max_len=250 (updates) or
-# -max_len=100 (wire).
+# -max_len=100 (wire, packets).
 set -euo pipefail
 case ${1:-} in
   updates) target=lpm/testing/history_fuzzer seeds=lpm/testing/history_corpus.txt max=2048 ;;
   readers) target=lpm/io/testing/reader_fuzzer seeds=lpm/io/testdata/corpus.txt max=8192 ;;
   wire) target=proto/wire/testing/wire_fuzzer seeds=proto/wire/testing/wire_corpus.txt max=600 ;;
+  packets) target=examples/router/packet_fuzzer seeds=examples/router/packet_corpus.txt max=1600 ;;
   *)
     sed -n '6s/^# *//p' "$0" >&2
     exit 2

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ import (
 	nl "github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 
+	"planb.dev/lookup/feed/bgp/bgptest"
 	"planb.dev/lookup/feed/source/sourcetest"
 )
 
@@ -69,17 +71,13 @@ func frame(messages ...[]byte) []byte {
 
 // start runs a source on a port of its own, and returns what connects to it.
 func start(t *testing.T, sink *sourcetest.Sink, more string) (dial func() net.Conn) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := listener.Addr().String()
-	listener.Close()
+	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(bgptest.FreePort(t, "127.0.0.1")))
 	sourcetest.Run(t, New, "listen: "+address+"\nquiet: 100ms\n"+more, sink)
 	return func() net.Conn {
 		t.Helper()
 		var connection net.Conn
 		sourcetest.Eventually(t, "the source listens", func() bool {
+			var err error
 			connection, err = net.Dial("tcp", address)
 			return err == nil
 		})
@@ -107,9 +105,12 @@ func prefixes(count int) []string {
 
 func addAll(t *testing.T, connection net.Conn, prefixes []string) {
 	t.Helper()
+	// At once: a machine that holds up the test in between would make a pause of it.
+	var frames []byte
 	for _, p := range prefixes {
-		send(t, connection, frame(add(p, "2001:db8:ffff::1")))
+		frames = append(frames, frame(add(p, "2001:db8:ffff::1"))...)
 	}
+	send(t, connection, frames)
 }
 
 func await(t *testing.T, sink *sourcetest.Sink, state string) {
@@ -129,7 +130,7 @@ func tellAndClose(t *testing.T, sink *sourcetest.Sink, connection net.Conn, rout
 // The other side closes the connection, or resets it, and sends nothing.
 func expectEnd(t *testing.T, connection net.Conn, which string) {
 	t.Helper()
-	connection.SetReadDeadline(time.Now().Add(5 * time.Second))
+	connection.SetReadDeadline(time.Now().Add(sourcetest.Patience))
 	if n, err := connection.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("%s is open: %d bytes and %v", which, n, err)
 	}

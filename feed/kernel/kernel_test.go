@@ -154,7 +154,7 @@ func TestATableOfANamedNamespace(t *testing.T) {
 		if err == nil {
 			t.Error("no error")
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(sourcetest.Patience):
 		t.Error("the old namespace is followed")
 	}
 }
@@ -341,7 +341,7 @@ func TestAReadAfterTheEndReturns(t *testing.T) {
 	go func() { done <- (&follower{events: events}).receive(ctx, time.Time{}) }()
 	select {
 	case <-done:
-	case <-time.After(2 * time.Second):
+	case <-time.After(sourcetest.Patience):
 		t.Error("a read waits although the source ended")
 	}
 }

@@ -200,15 +200,16 @@ func (s *Sink) Prefixes() []netip.Prefix {
 	return slices.SortedFunc(maps.Keys(s.routes), netip.Prefix.Compare)
 }
 
-// What a test waits for comes within it, also on a machine that does much else.
-const patience = 30 * time.Second
+// Patience is within which what a test waits for comes, also on a machine that does much
+// else.
+const Patience = time.Minute
 
 // Eventually waits until a condition holds, and ends the test if it does not.
 func Eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
-	for end := time.Now().Add(patience); !holds(); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(Patience); !holds(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("not within %v: %s", patience, what)
+			t.Fatalf("not within %v: %s", Patience, what)
 		}
 	}
 }

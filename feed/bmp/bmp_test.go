@@ -441,13 +441,13 @@ func TestWhatIsNoMessageOfARouterEndsTheConnection(t *testing.T) {
 	} {
 		r := dial(t, port, "127.0.0.2")
 		r.send(messages...)
-		r.SetReadDeadline(time.Now().Add(5 * time.Second))
+		r.SetReadDeadline(time.Now().Add(sourcetest.Patience))
 		if n, err := r.Read(make([]byte, 1)); n != 0 || err == nil || strings.Contains(err.Error(), "timeout") {
 			t.Errorf("%s: read %d, %v", name, n, err)
 		}
 	}
 	if r := dial(t, port, "127.0.0.4"); r != nil {
-		r.SetReadDeadline(time.Now().Add(5 * time.Second))
+		r.SetReadDeadline(time.Now().Add(sourcetest.Patience))
 		if _, err := r.Read(make([]byte, 1)); err == nil || strings.Contains(err.Error(), "timeout") {
 			t.Errorf("a router that is not named: %v", err)
 		}

@@ -171,7 +171,7 @@ func TestARouterTellsAgainWhatIsInDoubt(t *testing.T) {
 	port := start(t, sink, "")
 	r := dial(t, port, "127.0.0.2")
 	r.send(hello(), up(own, 0, 0), add(own, p2, "2001:db8:ffff::1", 0), broken)
-	r.SetReadDeadline(time.Now().Add(5 * time.Second))
+	r.SetReadDeadline(time.Now().Add(sourcetest.Patience))
 	if _, err := r.Read(make([]byte, 1)); err == nil || strings.Contains(err.Error(), "timeout") {
 		t.Errorf("the connection goes on: %v", err)
 	}

@@ -45,7 +45,7 @@ func TestMain(m *testing.M) {
 	bgptest.Main(m)
 }
 
-const patience = 30 * time.Second
+const patience = time.Minute
 
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()

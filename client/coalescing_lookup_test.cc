@@ -439,7 +439,7 @@ TEST_F(CoalescingLookupTest, FullMeansRefused) {
   EXPECT_EQ(first.get()->next_hop, 1U);
   EXPECT_EQ(second.get()->next_hop, 2U);
   // There is room again before the answers are handed out.
-  EXPECT_EQ(lookup_->Lookup(Address::V4(3)).get()->next_hop, 3U);
+  EXPECT_EQ(lookup_->Lookup(Address::V4(3), kNever).get()->next_hop, 3U);
 }
 
 TEST_F(CoalescingLookupTest, FullMeansBlockedUntilTheDeadline) {
@@ -509,10 +509,10 @@ TEST_F(CoalescingLookupTest, ShutdownAnswersEverything) {
 TEST_F(CoalescingLookupTest, AFailedBatchFailsItsCalls) {
   Make({});
   transport_->Fail(true);
-  EXPECT_EQ(lookup_->Lookup(Address::V4(1)).get().status().code(),
+  EXPECT_EQ(lookup_->Lookup(Address::V4(1), kNever).get().status().code(),
             absl::StatusCode::kUnavailable);
   transport_->Fail(false);
-  EXPECT_EQ(lookup_->Lookup(Address::V4(1)).get()->next_hop, 1U);
+  EXPECT_EQ(lookup_->Lookup(Address::V4(1), kNever).get()->next_hop, 1U);
 }
 
 }  // namespace

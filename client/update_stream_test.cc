@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/time/clock.h"
+#include "base/testing/await.h"
 #include "client/call.h"
 #include "client/testing/misbehaving_proxy.h"
 #include "client/testing/real_server_fixture.h"
@@ -24,15 +25,6 @@ v1::StreamUpdatesRequest Announce(uint32_t first, uint32_t count) {
         ToUpdate({*Prefix::Create(Address::V4(i << 8), 24), 7});
   }
   return batch;
-}
-
-// Waits up to 20 s for `condition`.
-template <typename Condition>
-bool Eventually(Condition condition) {
-  for (int i = 0; i < 2000 && !condition(); ++i) {
-    absl::SleepFor(absl::Milliseconds(10));
-  }
-  return condition();
 }
 
 class UpdateStreamTest : public testing::RealServerFixture {
@@ -159,9 +151,9 @@ TEST_F(UpdateStreamTest, UnansweredBatchesGetTheEndOfTheStream) {
                   "StreamUpdates");
   UpdateStream stream(proxy_.Channel(), {}, Note());
   ASSERT_TRUE(stream.Send(Announce(0, 1)).ok());
-  ASSERT_TRUE(Eventually([&] { return answered_ == 1; }));
+  ASSERT_TRUE(Await([&] { return answered_ == 1; }));
   ASSERT_TRUE(stream.Send(Announce(1, 1)).ok());
-  ASSERT_TRUE(Eventually([&] { return answered_ == 2; }));
+  ASSERT_TRUE(Await([&] { return answered_ == 2; }));
   EXPECT_TRUE(absl::IsUnavailable(stream.Send(Announce(2, 1)).status()));
   EXPECT_TRUE(absl::IsUnavailable(stream.Finish()));
   ASSERT_EQ(replies_.size(), 2U);

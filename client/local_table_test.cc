@@ -37,6 +37,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/mutex.h"
+#include "base/testing/await.h"
 #include "base/testing/server_process.h"
 #include "base/testing/test_certificates.h"
 #include "base/testing/wire.h"
@@ -255,14 +256,20 @@ TEST(LocalTable, FetchesASpoiltTableEverMoreRarelyAndSaysWhy) {
     out.Write(whole);
     return grpc::Status::OK;
   });
-  const absl::Status status =
-      LocalTable::Follow(server.Channel(), {}, absl::Now() + absl::Seconds(1))
-          .status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
-  EXPECT_THAT(std::string(status.message()),
-              HasSubstr("generation 1 leads to another"));
-  // After pauses of 10, 20, 40 ms and so on, each shortened by up to a half.
-  EXPECT_LT(watches, 12U);
+  // A machine that is busy may hold up the first one for as long.
+  absl::Status status;
+  EXPECT_TRUE(Await([&] {
+    const uint64_t before = watches;
+    const absl::Time began = absl::Now();
+    status = LocalTable::Follow(server.Channel(), {}, began + absl::Seconds(1))
+                 .status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
+    // After pauses of 10, 20, 40 ms and so on, each shortened by up to a half.
+    if (absl::Now() - began < absl::Seconds(2)) {
+      EXPECT_LT(watches - before, 12U);
+    }
+    return absl::StrContains(status.message(), "generation 1 leads to another");
+  })) << status;
 }
 
 // Such as that of a replica that caught up over changes which cancel out.
@@ -274,18 +281,20 @@ TEST(LocalTable, ReachesAGenerationWithoutChanges) {
   });
   const auto table = LocalTable::Follow(server.Channel(), {}, Soon());
   ASSERT_TRUE(table.ok()) << table.status();
-  EXPECT_EQ((*table)->WaitFor(4, absl::Now() + absl::Seconds(10)),
-            absl::OkStatus());
+  EXPECT_EQ((*table)->WaitFor(4, Soon()), absl::OkStatus());
   EXPECT_EQ(*(*table)->Lookup(PrefixOf(0).address()), 1U);
 }
 
 TEST(LocalTable, SaysWhyThereIsNoTable) {
-  const absl::Status status =
-      LocalTable::Follow(*MakeChannel("unix:///tmp/planb_nowhere.sock"), {},
-                         absl::Now() + absl::Milliseconds(300))
-          .status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("No such file"));
+  absl::Status status;
+  EXPECT_TRUE(Await([&] {
+    status = LocalTable::Follow(*MakeChannel("unix:///tmp/planb_nowhere.sock"),
+                                {}, absl::Now() + absl::Milliseconds(300))
+                 .status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
+    // A machine that is busy may not have tried in this time.
+    return absl::StrContains(status.message(), "No such file");
+  })) << status;
 }
 
 // The server is heard again before it has sent what it already answered from.
@@ -825,13 +834,14 @@ TEST_F(LocalTableTest, KeepsItsTableUntilTheServerIsAheadAgain) {
 
 // Its connection stays open, and nothing comes on it any more.
 TEST(LocalTable, FollowsOnWhereItsConnectionGoesSilent) {
-  const ServerProcess server({"--listen=127.0.0.1:0", "--store=none",
-                              "--metrics_address=", "--min_ping_interval=1s"});
+  const ServerProcess server(
+      {"--listen=127.0.0.1:0", "--store=none",
+       "--metrics_address=", "--min_ping_interval=500ms"});
   ASSERT_TRUE(server.AwaitServing()) << server.Log();
   const std::string address =
       absl::StrCat("127.0.0.1:", server.PortOf("127.0.0.1:0"));
   Wire wire(address);
-  const ChannelOptions quick = {.keepalive_time = absl::Seconds(2),
+  const ChannelOptions quick = {.keepalive_time = absl::Seconds(1),
                                 .keepalive_timeout = absl::Seconds(1)};
   const auto table =
       LocalTable::Follow(*MakeChannel(wire.address(), quick), {}, Soon());
@@ -940,7 +950,7 @@ TEST_F(LocalTableTest, IsNeverWrongOrMixedInAStorm) {
       EXPECT_EQ((*table)->routes().digest(),
                 TableClient(Channel()).GetTable("")->digest());
     }
-    EXPECT_GT(following.answered(), 1000U);
+    EXPECT_TRUE(Await([&] { return following.answered() > 1000; }));
     while (asking.newest() < hop && !HasFailure()) {
       absl::SleepFor(absl::Milliseconds(1));
     }

@@ -70,7 +70,7 @@ class FaultClock : public testing::Test {
   }
 
   static void SetDeadline(grpc::ClientContext& call) {
-    call.set_deadline(absl::ToChronoTime(absl::Now() + kPatience));
+    call.set_deadline(absl::ToChronoTime(absl::Now() + 3 * kPatience));
   }
 
   void ExpectUpdate(const v1::UpdateRoutesRequest& request) {
@@ -254,7 +254,7 @@ TEST_F(FaultClock, WaitsKeepTheirTime) {
   SetDeadline(call);
   const auto stream = server_->lookup().BatchLookup(&call);
   for (int i = 0; i < 4; ++i) {
-    constexpr uint32_t kWait = 500;
+    constexpr uint32_t kWait = 250;
     v1::BatchLookupRequest request;
     request.set_addresses_v6(std::string(16, '\x20'));
     request.set_min_generation(1000);
@@ -287,6 +287,7 @@ TEST_F(FaultClock, DrainEnds) {
   ASSERT_TRUE(lookups->Read(&reply));
   ASSERT_TRUE(lookups->Write(request));
   EXPECT_EQ(server_->End(), 0);
+  while (watch->Read(&bookmark)) continue;
   EXPECT_EQ(watch->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
 }
 

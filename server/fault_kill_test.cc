@@ -430,11 +430,13 @@ TEST_F(Kill, NormalSyncLosesOnlyTheEnd) {
   std::cout << lost_ << " acknowledged batches were lost\n";
 }
 
-// Proves that the power loss of these tests is one.
+// Proves that the power loss of these tests is one. More rounds follow until
+// something is lost: on a busy machine a storm may be over before an answer.
 TEST_F(Kill, NoSyncLosesAcknowledgedBatches) {
   sync_ = "off";
   uint64_t refused = 0;
-  for (int round = 0; round < 6; ++round) {
+  for (int round = 0; round < 6 || (lost_ + refused == 0 && round < 60);
+       ++round) {
     Empty("off");
     StoredServer server = Start();
     ASSERT_TRUE(server.Begins()) << server.process().Log();

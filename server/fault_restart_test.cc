@@ -38,8 +38,8 @@ bool AwaitLog(StoredServer& server, absl::string_view event) {
   return Await([&] { return Logs(server, event); });
 }
 
+// REQUIRES: the server has ended.
 void ExpectStoppedBeforeServing(StoredServer& server) {
-  EXPECT_EQ(server.process().Wait(), 0);
   EXPECT_TRUE(Logs(server, "stopped before serving"));
   EXPECT_FALSE(Logs(server, " serving\n")) << server.process().Log();
 }
@@ -48,7 +48,7 @@ void ExpectStoppedBeforeServing(StoredServer& server) {
 std::optional<HealthCheckResponse::ServingStatus> Health(
     grpc::health::v1::Health::Stub& health) {
   grpc::ClientContext call;
-  call.set_deadline(absl::ToChronoTime(absl::Now() + absl::Seconds(5)));
+  call.set_deadline(absl::ToChronoTime(absl::Now() + kPatience));
   HealthCheckResponse response;
   const grpc::Status status = health.Check(&call, {}, &response);
   if (status.ok()) return response.status();
@@ -92,38 +92,47 @@ class MillionRoutes : public testing::Test {
 
 TEST_F(MillionRoutes, SignalsEndTheServerDuringTheRestore) {
   for (const int signal : {SIGTERM, SIGINT}) {
-    StoredServer server(store_);
-    ASSERT_TRUE(AwaitLog(server, "tables are stored"));
-    server.process().Kill(signal);
-    ExpectStoppedBeforeServing(server);
+    // Once more if the machine held up the signal until the restore was over.
+    EXPECT_TRUE(Await([&] {
+      StoredServer server(store_);
+      EXPECT_TRUE(AwaitLog(server, "tables are stored"));
+      server.process().Kill(signal);
+      EXPECT_EQ(server.process().Wait(), 0);
+      if (Logs(server, " serving\n")) return false;
+      ExpectStoppedBeforeServing(server);
+      return true;
+    }));
   }
 }
 
 // Takes 5 s, of which the first test of the fixture stores the routes.
 TEST_F(MillionRoutes, AreVisibleOnceTheServerIsReady) {
-  const absl::Time start = absl::Now();
-  StoredServer server(store_);
-  const auto health = grpc::health::v1::Health::NewStub(Impatient(server));
-  int not_ready = 0;
-  for (;; ++not_ready) {
-    const auto status = Health(*health);
-    if (status == HealthCheckResponse::SERVING) break;
-    ASSERT_LT(absl::Now() - start, kPatience) << server.process().Log();
-    absl::SleepFor(absl::Milliseconds(5));
-  }
-  const absl::Duration took = absl::Now() - start;
-  EXPECT_EQ(server.Lookup("2001:db8::1"), 7U);
-  const v1::Table state = server.State();
-  EXPECT_EQ(state.visible_generation(), state_.accepted_generation());
-  EXPECT_EQ(state.accepted_generation(), state_.accepted_generation());
-  EXPECT_EQ(state.persisted_generation(), state_.accepted_generation());
-  EXPECT_EQ(state.digest(), state_.digest());
-  EXPECT_EQ(state.routes_v6(), kRoutes + 1);
-  EXPECT_EQ(state.store_path(), store_);
-  EXPECT_GT(not_ready, 0) << "no health check came during the start";
-  std::cout << "ready after " << took << " with " << state.routes_v6()
-            << " routes; asked " << not_ready << " times before\n";
-  RecordProperty("ready_ms", static_cast<int>(absl::ToInt64Milliseconds(took)));
+  // Once more if the machine held up all health checks until the end.
+  EXPECT_TRUE(Await([&] {
+    const absl::Time start = absl::Now();
+    StoredServer server(store_);
+    const auto health = grpc::health::v1::Health::NewStub(Impatient(server));
+    int not_ready = 0;
+    EXPECT_TRUE(Await([&] {
+      const bool ready = Health(*health) == HealthCheckResponse::SERVING;
+      if (!ready) ++not_ready;
+      return ready;
+    })) << server.process().Log();
+    const absl::Duration took = absl::Now() - start;
+    EXPECT_EQ(server.Lookup("2001:db8::1"), 7U);
+    const v1::Table state = server.State();
+    EXPECT_EQ(state.visible_generation(), state_.accepted_generation());
+    EXPECT_EQ(state.accepted_generation(), state_.accepted_generation());
+    EXPECT_EQ(state.persisted_generation(), state_.accepted_generation());
+    EXPECT_EQ(state.digest(), state_.digest());
+    EXPECT_EQ(state.routes_v6(), kRoutes + 1);
+    EXPECT_EQ(state.store_path(), store_);
+    std::cout << "ready after " << took << " with " << state.routes_v6()
+              << " routes; asked " << not_ready << " times before\n";
+    RecordProperty("ready_ms",
+                   static_cast<int>(absl::ToInt64Milliseconds(took)));
+    return not_ready > 0;
+  })) << "no health check came during the start";
 }
 
 // What a table was created with is stored. Of the default table the flag tells,
@@ -195,6 +204,7 @@ TEST(FaultRestart, SignalsEndTheServerWhileItReadsRoutes) {
     EXPECT_EQ(Health(*grpc::health::v1::Health::NewStub(Impatient(server))),
               std::nullopt);
     server.process().Kill(signal);
+    EXPECT_EQ(server.process().Wait(), 0);
     ExpectStoppedBeforeServing(server);
     close(file);
   }

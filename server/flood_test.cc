@@ -18,6 +18,7 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <fstream>
@@ -29,6 +30,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "base/testing/await.h"
 #include "base/testing/server_process.h"
 #include "planb/v1/route_lookup.grpc.pb.h"
 
@@ -100,13 +102,22 @@ TEST(Flood, ClientsThatDoNotReadAreStopped) {
                          &queue);
     sender.stream->StartCall(&sender);
   }
-  // Until no client could send for two seconds.
+  // Until each has begun, and none could send for a second.
+  const absl::Time patience = absl::Now() + kPatience;
+  const auto begun = [&] {
+    return std::all_of(senders.begin(), senders.end(),
+                       [](const auto& sender) { return sender->sent > 1; });
+  };
   void* tag = nullptr;
   bool ok = false;
   int open = clients;
-  while (queue.AsyncNext(&tag, &ok,
-                         absl::ToChronoTime(absl::Now() + absl::Seconds(2))) ==
-         grpc::CompletionQueue::GOT_EVENT) {
+  while (true) {
+    if (queue.AsyncNext(&tag, &ok,
+                        absl::ToChronoTime(absl::Now() + absl::Seconds(1))) !=
+        grpc::CompletionQueue::GOT_EVENT) {
+      if (begun() || absl::Now() > patience) break;
+      continue;
+    }
     auto& sender = *static_cast<Sender*>(tag);
     if (sender.finishing) {
       --open;

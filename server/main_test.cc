@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
@@ -544,7 +545,7 @@ TEST(Main, TellsItsSupervisorWhenItServesAndWhenItDrains) {
   for (const bool abstract : {false, true}) {
     unlink(path.c_str());
     const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    const timeval patience = {.tv_sec = 30, .tv_usec = 0};
+    const timeval patience = {.tv_sec = 60, .tv_usec = 0};
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
     sockaddr_un address = {};
     address.sun_family = AF_UNIX;
@@ -878,9 +879,12 @@ TEST(Main, OtherThreadsKeepOffTheCoresOfLookups) {
   int lookups = 0, others = 0;
   for (const auto& thread : std::filesystem::directory_iterator(
            absl::StrCat("/proc/", process.pid(), "/task"))) {
-    ASSERT_EQ(sched_getaffinity(std::stoi(thread.path().filename()),
-                                sizeof(mask), &mask),
-              0);
+    // One that was there for the start may be gone.
+    if (sched_getaffinity(std::stoi(thread.path().filename()), sizeof(mask),
+                          &mask) != 0) {
+      EXPECT_EQ(errno, ESRCH);
+      continue;
+    }
     ++(CPU_ISSET(cpu, &mask) ? lookups : others);
   }
   EXPECT_EQ(lookups, 1);

@@ -15,28 +15,43 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <random>
+#include <set>
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
+#include "base/testing/await.h"
+#include "server/testing/http_get.h"
 
 namespace planb::server {
 namespace {
 
-// A port that nothing listens on at this moment.
+// A port that nothing listens on at this moment, and that no connection gets by
+// chance while its member is away: below those that the kernel hands out.
 int FreePort() {
-  const int fd = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address = {};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof(address);
-  EXPECT_EQ(bind(fd, reinterpret_cast<sockaddr*>(&address), size), 0);
-  EXPECT_EQ(getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size), 0);
-  close(fd);
-  return ntohs(address.sin_port);
+  static std::random_device random;
+  static std::set<int> given;
+  std::uniform_int_distribution<int> ports(20'000, 31'999);
+  int port = 0;
+  EXPECT_TRUE(Await([&] {
+    port = ports(random);
+    sockaddr_in address = {};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<in_port_t>(port));
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    const int fd = socket(AF_INET, SOCK_STREAM, 0);
+    const bool free = bind(fd, reinterpret_cast<const sockaddr*>(&address),
+                           sizeof(address)) == 0;
+    close(fd);
+    return free && given.insert(port).second;
+  }));
+  return port;
 }
 
 }  // namespace
@@ -204,6 +219,24 @@ int EtcdCluster::Leader() const {
     if (fields.size() < 5 || fields[4] != "true") continue;
     for (size_t i = 0; i < members_.size(); ++i) {
       if (fields[0] == members_[i].client) return static_cast<int>(i);
+    }
+  }
+  return -1;
+}
+
+int64_t EtcdCluster::LeaderChanges(int member) const {
+  const std::string& address = endpoint(member);
+  int port = -1;
+  EXPECT_TRUE(absl::SimpleAtoi(address.substr(address.rfind(':') + 1), &port));
+  const int client = HttpConnect(port);
+  if (client < 0) return -1;
+  // This version closes the connection after the answer.
+  HttpSend(client, "GET /metrics HTTP/1.0\r\n\r\n");
+  for (absl::string_view line : absl::StrSplit(HttpReceive(client), '\n')) {
+    double changes = 0;
+    if (absl::ConsumePrefix(&line, "etcd_server_leader_changes_seen_total ") &&
+        absl::SimpleAtod(line, &changes)) {
+      return static_cast<int64_t>(changes);
     }
   }
   return -1;

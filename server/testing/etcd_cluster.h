@@ -8,6 +8,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -49,6 +50,9 @@ class EtcdCluster {
   void Resume(int member);
   // The member that leads; -1 if none does.
   int Leader() const;
+  // How often the leader has changed as a member has seen it since it began; -1
+  // if it does not say. REQUIRES: there is no authority.
+  int64_t LeaderChanges(int member) const;
   // Waits until a write is answered.
   bool AwaitAnswer(absl::Duration patience = absl::Minutes(1)) const;
 

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
@@ -35,6 +36,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "base/testing/await.h"
 #include "base/testing/server_process.h"
 #include "base/testing/test_clock.h"
 #include "base/testing/wire.h"
@@ -342,11 +344,11 @@ void Play(uint64_t seed, uint64_t seconds) {
         Now() +
         absl::ToInt64Nanoseconds(absl::Seconds(static_cast<int64_t>(seconds)));
     // A slow machine takes longer.
-    constexpr Instant kPatience = 180'000'000'000;
+    constexpr Instant kAtMost = 180'000'000'000;
     do {
       nemesis.Strike();
       missing = Missing(run.history.Inspect(Count), nemesis, tenants);
-    } while (Now() < end || (!missing.empty() && Now() < end + kPatience));
+    } while (Now() < end || (!missing.empty() && Now() < end + kAtMost));
     const Instant stopped = Now();
     run.stop.store(true);
     for (std::thread& client : clients) client.join();
@@ -413,6 +415,13 @@ class ReplicaNemesis {
         Start(s);
       }
     }
+    for (int m = 0; m < kMembers; ++m) {
+      EXPECT_TRUE(Await([&] {
+        leader_changes_[m] = cluster_.LeaderChanges(m);
+        return leader_changes_[m] > 0;  // it knows the first one
+      }));
+    }
+    looked_ = Now();
     clock_.StartJumping(absl::Milliseconds(20));
   }
   ~ReplicaNemesis() {
@@ -442,6 +451,7 @@ class ReplicaNemesis {
   // Waits for a random time, then strikes once. All is well afterwards.
   void Strike() {
     absl::SleepFor(absl::Milliseconds(50 + Below(random_, 600)));
+    NoteElections();
     const uint64_t kind = Below(random_, 100);
     const int server = static_cast<int>(Below(random_, kServers));
     const int member = static_cast<int>(Below(random_, kMembers));
@@ -475,6 +485,25 @@ class ReplicaNemesis {
     }
   }
 
+  // A fault that is not this one's: members that a busy machine holds up for
+  // longer than their timeout elect a leader, and refuse writes meanwhile.
+  void NoteElections() {
+    bool elected = false;
+    for (int m = 0; m < kMembers; ++m) {
+      const int64_t changes = cluster_.LeaderChanges(m);
+      if (changes < 0) continue;  // it is just being started
+      elected = elected || changes != leader_changes_[m];
+      leader_changes_[m] = changes;
+    }
+    const Instant before =
+        std::exchange(looked_, Now()) - absl::ToInt64Nanoseconds(kElection);
+    if (!elected) return;
+    run_.history.Add(
+        &ModelHistory::disk_faults,
+        DiskFault{.begin = before,
+                  .end = looked_ + absl::ToInt64Nanoseconds(kAfterwards)});
+  }
+
   // What has not happened yet; "" if nothing is missing.
   std::string Missing() const {
     if (deaths_ < 2) return "ends of servers";
@@ -487,6 +516,8 @@ class ReplicaNemesis {
   static constexpr int kMembers = 3;
   static constexpr int kLate = kServers - 1;
   static constexpr absl::Duration kAfterwards = absl::Seconds(20);
+  // Counts change at the end of an election, after up to two timeouts.
+  static constexpr absl::Duration kElection = absl::Seconds(2);
   static constexpr Instant kPatience = 60'000'000'000;
 
   struct Server {
@@ -561,6 +592,8 @@ class ReplicaNemesis {
   EtcdCluster cluster_;
   std::vector<std::unique_ptr<Wire>> wires_;  // of server 0, of server 1, ...
   std::vector<Server> servers_;
+  std::array<int64_t, kMembers> leader_changes_ = {};
+  Instant looked_ = 0;  // at them
   const std::string path_ = TempPath("late_routes");
   int file_ = -1;  // a pipe to the late server
   int deaths_ = 0, member_deaths_ = 0, cuts_ = 0, compactions_ = 0;
@@ -622,7 +655,7 @@ TEST_P(Model, ReplicasKeepTheirPromises) {
     const Instant end =
         Now() +
         absl::ToInt64Nanoseconds(absl::Seconds(static_cast<int64_t>(seconds)));
-    constexpr Instant kPatience = 120'000'000'000;
+    constexpr Instant kAtMost = 120'000'000'000;
     const auto lacks = [&] {
       const Events events = run.history.Inspect(Count);
       if (events.generations <= 100) return std::string("generations");
@@ -634,9 +667,10 @@ TEST_P(Model, ReplicasKeepTheirPromises) {
     do {
       nemesis.Strike();
       missing = lacks();
-    } while (Now() < end || (!missing.empty() && Now() < end + kPatience));
+    } while (Now() < end || (!missing.empty() && Now() < end + kAtMost));
     run.stop.store(true);
     for (std::thread& client : clients) client.join();
+    nemesis.NoteElections();
     // Etcd may still hold an append of unknown outcome; then the next state is
     // newer, and the loop goes on.
     for (bool same = false; !same;) {

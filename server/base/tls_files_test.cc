@@ -162,7 +162,7 @@ TEST_F(TlsReloaderTest, RefusesInvalidFilesOnce) {
 
 TEST_F(TlsReloaderTest, LoadsFilesThatBecomeValid) {
   const TestIdentity early =
-      authority_.Issue({.begins = absl::Now() + absl::Seconds(3)});
+      authority_.Issue({.begins = absl::Now() + absl::Seconds(2)});
   files_.SetIdentity(early);
   reloader_->Poll();
   reloader_->Poll();

@@ -17,6 +17,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "base/testing/await.h"
 #include "base/testing/server_process.h"
 #include "base/testing/test_certificates.h"
 #include "server/testing/tls_probe.h"
@@ -129,8 +130,9 @@ TEST_F(TlsVersionTest, RefusesVersionsBefore12) {
     EXPECT_EQ(seen.version, "") << "the handshake went through";
   }
   // The log of gRPC has the reason.
-  EXPECT_TRUE(absl::StrContains(server.Log(), "unsupported protocol"))
-      << server.Log();
+  EXPECT_TRUE(Await([&] {
+    return absl::StrContains(server.Log(), "unsupported protocol");
+  })) << server.Log();
   EXPECT_EQ(Probe(port, TLS1_2_VERSION).version, "TLSv1.2");
   EXPECT_EQ(Probe(port, TLS1_3_VERSION).version, "TLSv1.3");
   EXPECT_TRUE(Probe(port, TLS1_2_VERSION).taken);

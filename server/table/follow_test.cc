@@ -324,25 +324,32 @@ TEST(Follow, WhatTheStoreHasNotConfirmedIsAskedFor) {
 // Long before the append is given up.
 TEST(Follow, ALostAppendGoesOnOnceItHearsWhatItWasLostTo) {
   for (const bool fails : {false, true}) {
-    FakeStore store;
-    store.others_write = true;
-    Table table(StoredTable(), {.store = &store});
-    store.Fail(StoreConflict());
-    auto outcome = table.Submit(Announce("::/1", 1));
-    ASSERT_EQ(outcome.wait_for(std::chrono::milliseconds(50)),
-              std::future_status::timeout);
-    const SteadyInstant told = SteadyNow();
-    if (fails) {
-      table.StopFollowing(absl::DataLossError("unreadable"));
-    } else {
-      TellOfFirst(table);
-    }
-    const Table::Outcome answer = outcome.get();
-    EXPECT_LT(ElapsedSince(told), absl::Milliseconds(700));
-    EXPECT_EQ(answer.ok(), !fails) << answer.status();
-    if (answer.ok()) {
-      EXPECT_EQ(answer->generation, 2U);
-    }
+    // It begins again by itself after a second, so an attempt that the machine
+    // holds up for that long proves nothing.
+    EXPECT_TRUE(Await([&] {
+      FakeStore store;
+      store.others_write = true;
+      Table table(StoredTable(), {.store = &store});
+      store.Fail(StoreConflict());
+      auto outcome = table.Submit(Announce("::/1", 1));
+      if (outcome.wait_for(std::chrono::milliseconds(50)) !=
+          std::future_status::timeout) {
+        return false;
+      }
+      const SteadyInstant told = SteadyNow();
+      if (fails) {
+        table.StopFollowing(absl::DataLossError("unreadable"));
+      } else {
+        TellOfFirst(table);
+      }
+      const Table::Outcome answer = outcome.get();
+      if (ElapsedSince(told) >= absl::Milliseconds(700)) return false;
+      EXPECT_EQ(answer.ok(), !fails) << answer.status();
+      if (answer.ok()) {
+        EXPECT_EQ(answer->generation, 2U);
+      }
+      return true;
+    }));
   }
 }
 
@@ -906,7 +913,11 @@ TEST(Follow, ATableForWhichThereWasNoMemoryIsWantedLater) {
     log.MakeTable(table);
     if (there_is_memory) break;
     EXPECT_TRUE(Await([&] { return node.tables.missing() == 1; }));
-    EXPECT_EQ(log.wants("red", 100), Wants::kNothing);
+    const Wants wants = log.wants("red", 100);
+    // Later it may be wanted again already.
+    if (ElapsedSince(began) < absl::Seconds(1)) {
+      EXPECT_EQ(wants, Wants::kNothing);
+    }
     const absl::Status absent = node.tables.Find("red").status();
     EXPECT_EQ(ErrorReason(absent), "TABLE_NOT_FOUND");
     EXPECT_THAT(absent.message(), testing::HasSubstr("not enough memory"));

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "base/testing/await.h"
 #include "server/base/error.h"
 #include "server/base/executor.h"
 #include "server/table/table.h"
@@ -224,7 +225,7 @@ TEST(TableStore, APartOfAGroupThatIsWithTheStoreHoldsNoThread) {
   store.Release();
   store.AwaitCommits(3);
   ASSERT_TRUE(other.Apply(Announce("::/0", 1)).ok());
-  EXPECT_TRUE(other.AwaitVisible(1, SteadyAfter(absl::Seconds(5))).ok());
+  EXPECT_TRUE(other.AwaitVisible(1, SteadyAfter(kPatience)).ok());
   outcomes.push_back(table.Submit(Announce("::/4", 1)));
   EXPECT_FALSE(Ready(outcomes[1]));
   EXPECT_EQ(store.begun(), 3);

@@ -34,6 +34,7 @@ namespace {
 using ::testing::AllOf;
 using testing::Do;
 using testing::Fails;
+using testing::FailsInTime;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::MatchesRegex;
@@ -173,9 +174,9 @@ TEST_F(PlanbctlServerTest, LookupsWaitUntilATableIsComplete) {
   const std::string address = "10.0.0.1\n", record = "a\n10.0.0.1\n";
   const std::string soon = " --timeout=300ms";
   EXPECT_THAT(Do("table show"), HasSubstr("complete since never\n"));
-  Fails(4, few + soon, "no writer has said");
-  Fails(4, many + soon, "no writer has said", address);
-  Fails(3, enrich + soon, "a complete one is wanted", record);
+  FailsInTime(4, few + soon, "no writer has said");
+  FailsInTime(4, many + soon, "no writer has said", address);
+  FailsInTime(3, enrich + soon, "a complete one is wanted", record);
   Fails(2, "table complete yes", "is not \"no\"");
   EXPECT_THAT(Do("table complete"), HasSubstr("generation 2 (visible: 2)"));
   EXPECT_THAT(Do("table complete"), HasSubstr("generation 2 "));

@@ -222,13 +222,7 @@ TEST_F(PlanbctlTableTest, BenchOffersARate) {
       "--streams=3 --connections=2 --arrivals=even --client_cpus=0 ",
       "--synthetic=100 --trace=zipf --server_pid=", getpid());
   for (const char* spin : {" --nospin", " --spin"}) {
-    Ended ended = Ctl(bench + spin);
-    // On a busy machine the server may not get to run in 1.6 s, least of all
-    // beside a client that polls.
-    for (int i = 0;
-         i < 10 && absl::StrContains(ended.err, "was answered in time"); ++i) {
-      ended = Ctl(bench + spin);
-    }
+    const Ended ended = Ctl(bench + spin);
     EXPECT_EQ(ended.code, 0) << ended.err;
     // One line of progress, for the first second. On a busy machine no batch
     // may be answered by then.

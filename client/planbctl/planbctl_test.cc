@@ -29,6 +29,7 @@ using testing::Ctl;
 using testing::Do;
 using testing::Ended;
 using testing::Fails;
+using testing::FailsInTime;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing::MakeError;
@@ -197,12 +198,12 @@ TEST(Planbctl, UnreachableServersEndWith4) {
 
 TEST_F(PlanbctlTest, ServersThatDoNotAnswerEndWith3) {
   proxy_.Hold();
-  Fails(3, "--timeout=1s lookup -", "DEADLINE_EXCEEDED", "::1\n");
+  FailsInTime(3, "--timeout=1s lookup -", "DEADLINE_EXCEEDED", "::1\n");
 }
 
 TEST_F(PlanbctlTest, DrainingServersEndWith4) {
   proxy_.EndCalls(0, MakeError(grpc::StatusCode::UNAVAILABLE, "DRAINING"));
-  Fails(4, "--timeout=1s lookup -", "DRAINING", "::1\n");
+  FailsInTime(4, "--timeout=1s lookup -", "DRAINING", "::1\n");
 }
 
 TEST_F(PlanbctlTest, LookupSurvivesBrokenStreams) {

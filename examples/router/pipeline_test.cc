@@ -951,7 +951,7 @@ TEST_F(PipelineTest, LosesNoPacketWhileTheServerIsKilledAndComesBack) {
     options.ports = ports->ports;
     pipeline = Pipeline::Create(options,
                                 rpc ? RpcLookups(*client::ChannelsTo(target),
-                                                 {.patience = absl::Seconds(1),
+                                                 {.patience = absl::Seconds(3),
                                                   .grace = absl::Minutes(5)})
                                           .value()
                                     : LocalLookups((*local)->routes()),
@@ -994,7 +994,7 @@ TEST_F(PipelineTest, LosesNoPacketWhileTheServerIsKilledAndComesBack) {
     forward_for(absl::Milliseconds(100));
     server->Kill(SIGKILL);
     server->Wait();
-    forward_for(absl::Seconds(2));  // `rpc` waits for one of them
+    forward_for(absl::Seconds(1));  // `rpc` waits for longer, once
     start();
     forward_for(absl::Milliseconds(100));
     EXPECT_EQ(moved, 0U);

@@ -237,7 +237,18 @@ TEST_F(RpcFib, GoesOnWithTheLastAnswersAndThenWithNone) {
     lookups->Start(burst);
     return Await(*lookups) == &burst;
   };
-  ASSERT_TRUE(ask(0, 50));
+  // Until it has the server's answers, not the last ones, which it takes when a
+  // busy machine lets it wait for longer: the last address has none of those.
+  const auto ask_server = [&](size_t first) {
+    const absl::Time deadline = absl::Now() + absl::Minutes(1);
+    bool asked = true;
+    do {
+      asked = ask(first, 50);
+    } while (asked && (!burst.answered || burst.next_hops[49] == kUndecided) &&
+             absl::Now() < deadline);
+    return asked;
+  };
+  ASSERT_TRUE(ask_server(0));
   Expect(burst, 0, 1);
   Kill();
   // Two wait while the server dies; others come later.
@@ -260,13 +271,13 @@ TEST_F(RpcFib, GoesOnWithTheLastAnswersAndThenWithNone) {
   EXPECT_FALSE(burst.answered);
   // It comes back with other next hops: nothing old is taken for an answer.
   StartServer(500);
-  const absl::Time deadline = absl::Now() + absl::Seconds(30);
+  const absl::Time deadline = absl::Now() + absl::Minutes(1);
   do {
     ASSERT_TRUE(ask(0, 50));
   } while ((!burst.answered || burst.next_hops[0] == 1) &&
            absl::Now() < deadline);
   for (size_t first = 0; first < 200; ++first) {
-    ASSERT_TRUE(ask(first, 50));
+    ASSERT_TRUE(ask_server(first));
     Expect(burst, first, 500);
   }
 }

@@ -77,7 +77,7 @@ ask() {
     planb_server --config=/etc/planb/planb.yaml --metrics_address= \
     > "$work/server.log" 2>&1 &
   local server=$! code=0
-  for _ in {1..100}; do
+  for _ in {1..600}; do
     within planbctl health --timeout=1s > /dev/null 2>&1 && break
     sleep 0.1
   done
@@ -93,7 +93,7 @@ ask() {
     within setpriv --reuid=planb-feed --regid=planb-feed --groups="$(within getent \
       group planb | cut -d: -f3)" planb-feed --config=/tmp/feed.yaml 2> "$work/feed.log" &
     local feed=$!
-    for _ in {1..100}; do
+    for _ in {1..600}; do
       grep -q 'is visible' "$work/feed.log" && break
       sleep 0.1
     done

@@ -59,11 +59,13 @@ twice=$(sed -n 's/.*\(metrics_address: "\|METRICS-\)\([^"}]*\).*/\2/p' \
 [[ $(wc -l < "$work/pages") == 3 && -z $twice ]] ||
   fail "not an address for Prometheus each: $(xargs < "$work/pages")"
 
-# Five ports that are free now.
-read -r plain tls mutual metrics mutual_metrics < <(python3 -c '
-import socket
-held = [socket.create_server(("127.0.0.1", 0)) for _ in range(5)]
-print(*(one.getsockname()[1] for one in held))')
+# Five ports that are free now, and that no connection gets by chance.
+declare -a ports=()
+while ((${#ports[@]} < 5)); do
+  port=$(free_port)
+  [[ " ${ports[*]} " == *" $port "* ]] || ports+=("$port")
+done
+read -r plain tls mutual metrics mutual_metrics <<< "${ports[*]}"
 readonly plain tls mutual metrics mutual_metrics
 
 # authority NAME; certificate NAME AUTHORITY: throwaway ones, for localhost.

@@ -14,6 +14,7 @@ operation. Refuses durations that would not be whole seconds then.
 import json
 import os
 import pathlib
+import random
 import re
 import resource
 import socket
@@ -30,9 +31,16 @@ HERE = pathlib.Path(__file__).parent
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """A port without a listener, and that no connection gets by chance before
+    its process has it: below those that the kernel hands out."""
+    while True:
+        port = random.randrange(20000, 32000)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+                return port
+            except OSError:
+                continue
 
 
 def wait_until(condition, what: str, seconds: float = 60):

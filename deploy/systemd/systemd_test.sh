@@ -198,7 +198,7 @@ feed=$!
 for ((i = 0; ; ++i)); do
   pages=$(sed -n 's/.*"pages are served","address":"\([^"]*\)".*/\1/p' "$work/feed.log")
   [[ -z "$pages" || "$(curl --silent "$pages/readyz")" != *"told all"* ]] || break
-  ((i < 300)) || fail "the feed does not follow the server"
+  ((i < 600)) || fail "the feed does not follow the server"
   sleep 0.1
 done
 kill -TERM "$feed"

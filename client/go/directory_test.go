@@ -217,12 +217,19 @@ func (r *refusing) GetTable(context.Context, *planbv1.GetTableRequest) (*planbv1
 func TestADirectoryAsksAgainWhenTheServerSaysSo(t *testing.T) {
 	busy := &refusing{err: tooManyStreams(t, time.Minute)}
 	client := serve(t, &fake{tables: busy})
-	short, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
-	defer cancel()
-	var failure *Error
-	_, err := client.FollowNextHops(short)
-	if !errors.As(err, &failure) || failure.Code != codes.ResourceExhausted || busy.calls.Load() != 1 {
-		t.Error(err, busy.calls.Load())
+	// Again if a busy machine needed that time for the first answer.
+	for times := int64(1); ; times++ {
+		short, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		var failure *Error
+		_, err := client.FollowNextHops(short)
+		cancel()
+		said := errors.As(err, &failure) && failure.Code == codes.ResourceExhausted
+		if busy.calls.Load() > times || !said && times == 60 {
+			t.Fatal(err, busy.calls.Load(), times)
+		}
+		if said {
+			return
+		}
 	}
 }
 
@@ -236,11 +243,18 @@ func TestADirectorySaysWhyThereIsNone(t *testing.T) {
 		t.Error(err)
 	}
 	s.kill()
-	short, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-	defer cancel()
+	// Again if a busy machine has not tried in this time.
 	var failure *Error
-	_, err = red.FollowNextHops(short)
-	if !errors.Is(err, context.DeadlineExceeded) || !errors.As(err, &failure) || failure.Code != codes.Unavailable {
+	for times := 0; times < 60 && (failure == nil || failure.Code != codes.Unavailable); times++ {
+		short, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		_, err = red.FollowNextHops(short)
+		cancel()
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatal(err)
+		}
+		errors.As(err, &failure)
+	}
+	if failure == nil || failure.Code != codes.Unavailable {
 		t.Error(err)
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -295,6 +296,23 @@ func identity(t *testing.T, folder, name string, parent *x509.Certificate, paren
 	return made, key
 }
 
+// Where a listener was just before. Its port is below those that the kernel gives to
+// connections, so that none of another test takes it meanwhile.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	var err error
+	for range 100 {
+		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(10_000+rand.IntN(20_000)))
+		var listener net.Listener
+		if listener, err = net.Listen("tcp", address); err == nil {
+			_ = listener.Close()
+			return address
+		}
+	}
+	t.Fatal(err)
+	return ""
+}
+
 func TestFollowsByMutualTLS(t *testing.T) {
 	folder := t.TempDir()
 	authority, key := identity(t, folder, "authority", nil, nil)
@@ -302,10 +320,7 @@ func TestFollowsByMutualTLS(t *testing.T) {
 	identity(t, folder, "client", authority, key)
 	identity(t, folder, "stranger", nil, nil)
 	file := func(name string) string { return filepath.Join(folder, name) }
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	check(t, err)
-	target := free.Addr().String()
-	_ = free.Close()
+	target := freeAddress(t)
 	start(t, target, "--tls_cert="+file("server.crt"), "--tls_key="+file("server.key"),
 		"--tls_client_ca="+file("authority.crt"))
 

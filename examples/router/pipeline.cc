@@ -526,7 +526,7 @@ class LpmStage : public SendingStage {
     const auto found = held_.find(key);
     if ((found != held_.end() &&
          found->second.packets.size() == options_.hold_neighbor) ||
-        (held_total_ >= options_.hold_total && !MakeRoom(key))) {
+        (held_total_ >= options_.hold_total && !MakeRoom(key, counter))) {
       Drop(Verdict::kUnresolved, packet);  // it may yet be found: no error
       return Verdict::kForward;
     }
@@ -545,20 +545,24 @@ class LpmStage : public SendingStage {
     return Verdict::kForward;
   }
 
-  // Drops what waits for a neighbour other than `key`: the first of the next
-  // hop that has the most of them, if it has several. So trying all addresses
-  // of a link takes no room from other next hops. False: there is none.
-  bool MakeRoom(const Neighbors::Key& key) {
+  // Drops what waits for the first neighbour of the next hop that lacks the
+  // most of them, if that is more than the one of `counter` will lack. So
+  // trying all addresses of a link takes no room from other next hops, and does
+  // not have more neighbours asked for than can be waited for. False: there is
+  // none.
+  bool MakeRoom(const Neighbors::Key& key, const Counter& counter) {
     const auto most = std::max_element(
         unfound_.begin(), unfound_.end(), [](const auto& a, const auto& b) {
           return a.second.size() < b.second.size();
         });
-    if (most == unfound_.end() || most->second.size() < 2 ||
+    const auto own = unfound_.find(&counter);
+    const size_t lacks = own == unfound_.end() ? 0 : own->second.size();
+    if (most == unfound_.end() || most->second.size() < lacks + 2 ||
         most->second.front() == key) {
       return false;
     }
     const auto held = held_.find(most->second.front());
-    for (const auto& [packet, counter] : held->second.packets) {
+    for (const auto& [packet, sent] : held->second.packets) {
       Drop(Verdict::kUnresolved, packet);
     }
     Forget(held);

@@ -59,7 +59,8 @@ struct PipelineOptions {
   double icmp_burst = 20;
   // Packets that an LPM core keeps for a neighbour that is being found, and for
   // all of them, for how long. 0: none, where nothing finds neighbours. Beyond
-  // all, the first neighbours of a next hop that has several give way.
+  // all, the first neighbours of a next hop that lacks the most give way to
+  // other next hops.
   size_t hold_neighbor = 0;
   size_t hold_total = 256;
   double hold_seconds = 1;

@@ -523,7 +523,7 @@ TEST_F(PipelineTest, HoldsPacketsForANeighborWithinItsCaps) {
 }
 
 // As where each address of a link is tried: the first of those that are not
-// found give way, and none of another next hop does.
+// found give way to another next hop, and no more are asked for.
 TEST_F(PipelineTest, UnknownNeighborsOfOneNextHopLeaveRoomForThoseOfOthers) {
   PipelineOptions options;
   options.hold_neighbor = 4;
@@ -552,8 +552,9 @@ TEST_F(PipelineTest, UnknownNeighborsOfOneNextHopLeaveRoomForThoseOfOthers) {
   EXPECT_EQ(pipeline->counts().held(), 6U);
   EXPECT_EQ(Dropped(Verdict::kUnresolved), 33U);
   EXPECT_EQ(pipeline->counts().icmp_errors, 0U);
+  EXPECT_EQ(neighbors.TakeWanted().size(), 7U);
   Know(1);
-  for (const int i : {37, 38, 39}) {  // of which two are held
+  for (const int i : {13, 14, 15}) {  // of which two are held
     neighbors.Set(2, *Address::Parse(absl::StrCat("2001:db8:5::", i)), kPeer);
   }
   PollAll();

@@ -56,6 +56,13 @@ NextHop ObjectOf(NextHopId id) {
 }
 
 // A table, ports of rings and a pipeline between them.
+// What MakeFrame() had as the number.
+uint32_t NumberOf(const Sent& sent) {
+  uint32_t number = 0;
+  std::memcpy(&number, &sent.frame[58], sizeof(number));
+  return number;
+}
+
 class PipelineTest : public testing::Test {
  protected:
   void TearDown() override {
@@ -75,6 +82,15 @@ class PipelineTest : public testing::Test {
     pipeline =
         Pipeline::Create(options, LocalLookups(routes), objects, neighbors)
             .value();
+  }
+
+  // Holds 4 packets for a neighbour, and 6 for all of them.
+  void OpenWithSmallHold() {
+    PipelineOptions options;
+    options.hold_neighbor = 4;
+    options.hold_total = 6;
+    options.hold_seconds = 3600;
+    Open(options);
   }
 
   void Know(NextHopId id) {
@@ -258,8 +274,7 @@ TEST_P(EachForm, FlowsStayInOrderWhileRoutesChange) {
       ++macs[mac];
       const auto flow =
           static_cast<uint16_t>(sent.frame[54] << 8 | sent.frame[55]);
-      uint32_t number = 0;
-      std::memcpy(&number, &sent.frame[58], 4);
+      const uint32_t number = NumberOf(sent);
       ASSERT_GT(number, last[flow]) << "flow " << flow;
       last[flow] = number;
       ++arrived;
@@ -484,11 +499,7 @@ TEST_F(PipelineTest, DropsWhatALaterStageCannotTake) {
 
 // Held packets cannot take all buffers, nor let later ones of their flow pass.
 TEST_F(PipelineTest, HoldsPacketsForANeighborWithinItsCaps) {
-  PipelineOptions options;
-  options.hold_neighbor = 4;
-  options.hold_total = 6;
-  options.hold_seconds = 3600;
-  Open(options);
+  OpenWithSmallHold();
   Apply({{*Prefix::Parse("2001:db8:1::/48"), 1},
          {*Prefix::Parse("2001:db8:2::/48"), 2}},
         {ObjectOf(1), ObjectOf(2)});
@@ -510,8 +521,7 @@ TEST_F(PipelineTest, HoldsPacketsForANeighborWithinItsCaps) {
   std::vector<uint32_t> numbers;
   for (const Sent& sent : ports->Take()) {
     EXPECT_EQ(std::memcmp(sent.frame.data(), MacOf(1).data(), 6), 0);
-    numbers.emplace_back();
-    std::memcpy(&numbers.back(), &sent.frame[58], 4);
+    numbers.push_back(NumberOf(sent));
   }
   EXPECT_EQ(numbers, (std::vector<uint32_t>{0, 1, 2, 3, 100}));
   // The neighbour's end changes its state alone: packets wait again.
@@ -525,11 +535,7 @@ TEST_F(PipelineTest, HoldsPacketsForANeighborWithinItsCaps) {
 // As where each address of a link is tried: the first of those that are not
 // found give way to another next hop, and no more are asked for.
 TEST_F(PipelineTest, UnknownNeighborsOfOneNextHopLeaveRoomForThoseOfOthers) {
-  PipelineOptions options;
-  options.hold_neighbor = 4;
-  options.hold_total = 6;
-  options.hold_seconds = 3600;
-  Open(options);
+  OpenWithSmallHold();
   Apply({{*Prefix::Parse("2001:db8:1::/48"), 1},
          {*Prefix::Parse("2001:db8:5::/48"), 5}},
         {ObjectOf(1), {.id = 5, .interface = "eth2"}});
@@ -565,8 +571,7 @@ TEST_F(PipelineTest, UnknownNeighborsOfOneNextHopLeaveRoomForThoseOfOthers) {
       ++others;
       continue;
     }
-    numbers.emplace_back();
-    std::memcpy(&numbers.back(), &sent.frame[58], 4);
+    numbers.push_back(NumberOf(sent));
   }
   EXPECT_EQ(numbers, (std::vector<uint32_t>{0, 1, 2, 3}));
   EXPECT_EQ(others, 2U);
@@ -972,8 +977,7 @@ TEST_F(PipelineTest, LosesNoPacketWhileTheServerIsKilledAndComesBack) {
       const absl::Time deadline = absl::Now() + absl::Seconds(20);
       while (taken < given && absl::Now() < deadline) {
         for (const Sent& sent : ports->Take()) {
-          NextHopId place = 0;
-          std::memcpy(&place, &sent.frame[58], sizeof(place));
+          const NextHopId place = NumberOf(sent);
           const bool other = place == 1 && std::memcmp(&sent.frame[0],
                                                        MacOf(2).data(), 6) == 0;
           moved += other ? 1 : 0;

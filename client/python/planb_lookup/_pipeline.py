@@ -258,7 +258,7 @@ class Streams(Generic[_S]):
         """Before each call. Returns the channel."""
         global _used
         require_threads()
-        _used = True
+        _used = True  # before the lock: a fork may have it held by a thread it lacks
         with self._lock:
             if self._closed:
                 raise ValueError("the client is closed")
@@ -268,8 +268,11 @@ class Streams(Generic[_S]):
 
     def _end(self) -> bool:
         """Whether there is a channel to close."""
-        self._closed = True
-        return self._channel is not None and not _threads_lost
+        if _threads_lost:
+            return False
+        with self._lock:
+            self._closed = True
+            return self._channel is not None
 
     def _name(self, table: str | None) -> str:
         return self._table if table is None else table

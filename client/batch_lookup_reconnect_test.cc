@@ -305,7 +305,7 @@ TEST_F(ReconnectTest, ReconnectsAfterStallTimeout) {
   EXPECT_THAT(result_.next_hops, ElementsAre(HopOf(1)));
   // Idle is not stalled. What the machine holds up for that long is, and then
   // an attempt proves nothing.
-  EXPECT_TRUE(Await([&] {
+  EXPECT_TRUE(SucceedsInThree([&] {
     const uint64_t streams = proxy_.calls();
     absl::SleepFor(absl::Milliseconds(400));
     EXPECT_TRUE(lookup.Send({.addresses_v6 = V6(2)}).ok());

@@ -93,7 +93,7 @@ class MillionRoutes : public testing::Test {
 TEST_F(MillionRoutes, SignalsEndTheServerDuringTheRestore) {
   for (const int signal : {SIGTERM, SIGINT}) {
     // Once more if the machine held up the signal until the restore was over.
-    EXPECT_TRUE(Await([&] {
+    EXPECT_TRUE(SucceedsInThree([&] {
       StoredServer server(store_);
       EXPECT_TRUE(AwaitLog(server, "tables are stored"));
       server.process().Kill(signal);
@@ -108,7 +108,7 @@ TEST_F(MillionRoutes, SignalsEndTheServerDuringTheRestore) {
 // Takes 5 s, of which the first test of the fixture stores the routes.
 TEST_F(MillionRoutes, AreVisibleOnceTheServerIsReady) {
   // Once more if the machine held up all health checks until the end.
-  EXPECT_TRUE(Await([&] {
+  EXPECT_TRUE(SucceedsInThree([&] {
     const absl::Time start = absl::Now();
     StoredServer server(store_);
     const auto health = grpc::health::v1::Health::NewStub(Impatient(server));

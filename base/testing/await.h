@@ -26,6 +26,14 @@ bool Await(const Condition& condition, absl::Duration patience = kPatience) {
   return true;
 }
 
+// Whether one of three attempts succeeds. For what a machine that holds up a
+// process for some hundred milliseconds may spoil, and nothing else: what the
+// product does wrong each time fails all three.
+template <typename Attempt>
+bool SucceedsInThree(const Attempt& attempt) {
+  return attempt() || attempt() || attempt();
+}
+
 }  // namespace planb
 
 #endif  // PLANB_BASE_TESTING_AWAIT_H_

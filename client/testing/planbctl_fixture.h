@@ -59,7 +59,7 @@ inline Ended Ctl(const std::string& arguments, const std::string& input = "") {
   const std::string out = Scratch("stdout");
   const std::string err = Scratch("stderr");
   Ended ended;
-  Await([&] {
+  SucceedsInThree([&] {
     const int status =
         system(absl::StrCat("<", in, " >", out, " 2>", err,
                             " client/planbctl/planbctl ", arguments)
@@ -91,11 +91,11 @@ inline std::string Fails(int code, const std::string& words,
 }
 
 // As Fails(), with a timeout that a machine which is held up lets pass before
-// the server's first answer: runs planbctl until it ends so.
+// the server's first answer.
 inline void FailsInTime(int code, const std::string& words,
                         const std::string& why, const std::string& input = "") {
   Ended ended;
-  EXPECT_TRUE(Await([&] {
+  EXPECT_TRUE(SucceedsInThree([&] {
     ended = Ctl(words, input);
     return ended.code == code && absl::StrContains(ended.err, why);
   })) << words

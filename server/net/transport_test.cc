@@ -192,7 +192,7 @@ bool IsTaken(RunningServer& running) {
   bool open = false;
   grpc::Status ended;
   // This client may be late with its answer to a ping, too.
-  EXPECT_TRUE(Await([&] {
+  EXPECT_TRUE(SucceedsInThree([&] {
     grpc::ClientContext context;
     const auto stream = running.lookup().BatchLookup(&context);
     v1::BatchLookupResponse response;
@@ -215,7 +215,7 @@ TEST(Transport, ClosesConnectionsThatDoNotAnswerPings) {
   RunningServer running(options);
   // An attempt during which the machine holds up the client for as long as an
   // answer may take proves nothing.
-  EXPECT_TRUE(Await([&] {
+  EXPECT_TRUE(SucceedsInThree([&] {
     ClientProcess client(absl::StrCat("127.0.0.1:", running.server().port(0)));
     if (!client.AwaitStream()) return false;
     // The client is idle but answers pings. Twice the time of a ping and of

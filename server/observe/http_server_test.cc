@@ -137,7 +137,7 @@ TEST(HttpServer, ConnectionsBeyondTheLimitWait) {
             {.max_connections = 2, .max_lifetime = absl::Milliseconds(300)});
   // On a machine that stands still, a request may reach its deadline.
   const auto answers = [&] {
-    return Await(
+    return SucceedsInThree(
         [&] { return BodyOf(HttpGet(server->port(), "/")) == "home\n"; });
   };
   std::vector<int> silent;

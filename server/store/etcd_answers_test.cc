@@ -319,7 +319,7 @@ TEST_F(EtcdAnswers, ALostAnswerIsNoRefusal) {
     const auto& store = each.gives_up ? impatient : patient;
     now = &each;
     // Again if the machine takes all the time of the impatient one.
-    EXPECT_TRUE(Await([&] {
+    EXPECT_TRUE(SucceedsInThree([&] {
       const std::string name = absl::StrCat("table", ++tables);
       const auto created = store->CreateTable(name, 0);
       if (!created.ok()) return false;
@@ -820,7 +820,7 @@ TEST_F(EtcdAnswers, CallsThatWaitForReportsShareARead) {
        {Status(StatusCode::INTERNAL, "damaged"), Status::OK}) {
     answer = each;
     // Again if the machine held up calls until the first read had begun.
-    EXPECT_TRUE(Await([&] {
+    EXPECT_TRUE(SucceedsInThree([&] {
       reads = 0;
       hangs = true;
       std::atomic<int> calls = 0;

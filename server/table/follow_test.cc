@@ -326,7 +326,7 @@ TEST(Follow, ALostAppendGoesOnOnceItHearsWhatItWasLostTo) {
   for (const bool fails : {false, true}) {
     // It begins again by itself after a second, so an attempt that the machine
     // holds up for that long proves nothing.
-    EXPECT_TRUE(Await([&] {
+    EXPECT_TRUE(SucceedsInThree([&] {
       FakeStore store;
       store.others_write = true;
       Table table(StoredTable(), {.store = &store});

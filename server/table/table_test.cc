@@ -509,7 +509,7 @@ TEST(Table, ReadersSeeWholeGenerationsInOrder) {
 // While a large batch is staged, the table's state is read many times.
 TEST(Table, ReadingTheStateDoesNotWaitForABatchThatIsBeingStaged) {
   // An attempt during which the machine does not run the reader proves nothing.
-  EXPECT_TRUE(Await([] {
+  EXPECT_TRUE(SucceedsInThree([] {
     Table table({});
     UpdateBatch large = Upserts(200'000);
     std::atomic<bool> done = false;
@@ -535,7 +535,7 @@ TEST(Table, ReadingTheStateDoesNotWaitForABatchThatIsBeingStaged) {
 // A writer of small batches goes on while a large one is prepared.
 TEST(Table, SmallBatchesDoNotWaitForALargeOne) {
   // An attempt during which the machine does not run the writer proves nothing.
-  EXPECT_TRUE(Await([] {
+  EXPECT_TRUE(SucceedsInThree([] {
     Table table({});
     UpdateBatch large = Upserts(400'000);
     std::atomic<bool> done = false;

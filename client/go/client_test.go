@@ -507,7 +507,7 @@ func TestTimeWithoutABatchIsNoLossOfPatience(t *testing.T) {
 	}
 	// On a busy machine a lookup may take all of its own time.
 	var err error
-	for range 20 {
+	for range 3 {
 		if err = lookAfterAPause(t, s, patience); err == nil {
 			return
 		}
@@ -904,7 +904,7 @@ func TestLookupsWaitUntilTheTableIsComplete(t *testing.T) {
 	addresses := []netip.Addr{netip.IPv6Unspecified()}
 	_, err := client.Lookup(t.Context(), addresses)
 	// Again if a busy machine needed that time for the first answer.
-	for times := 0; times < 60 && ReasonOf(err) == ""; times++ {
+	for times := 0; times < 2 && ReasonOf(err) == ""; times++ {
 		_, err = client.Lookup(t.Context(), addresses)
 	}
 	if ReasonOf(err) != "TABLE_NOT_COMPLETE" {

@@ -27,6 +27,7 @@
 #include "absl/time/time.h"
 #include "base/cpu_list.h"
 #include "base/process_setup.h"
+#include "base/target.h"
 #include "client/channel.h"
 #include "client/local_table.h"
 #include "client/next_hop_directory.h"
@@ -241,6 +242,7 @@ absl::StatusOr<std::unique_ptr<grpc::Server>> ServeHealth() {
   auto server =
       grpc::ServerBuilder()
           .RegisterCallbackGenericService(&other)
+          .AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0)
           .AddListeningPort(address, grpc::InsecureServerCredentials(), &port)
           .BuildAndStart();
   if (server != nullptr && port != 0) return server;
@@ -254,6 +256,11 @@ absl::Status Run() {
   }
   if (absl::GetFlag(FLAGS_report) <= absl::ZeroDuration()) {
     return absl::InvalidArgumentError("--report is more than 0");
+  }
+  if (const std::string address = absl::GetFlag(FLAGS_health_address);
+      !address.empty()) {
+    const absl::Status status = CheckTarget("--health_address", address);
+    if (!status.ok()) return status;
   }
   auto options = ReadOptions();
   if (!options.ok()) return options.status();

@@ -16,7 +16,7 @@ for flag in --repeats=0 --wire=near --wire=near,far; do  # of too many packets
     exit 1
   fi
 done
-for flag in --report=0s --interfaces=lo,lo; do
+for flag in --report=0s --interfaces=lo,lo --health_address=127.0.0.1:99999; do
   code=0
   bazel-bin/examples/router/router --interfaces=lo "$flag" 2>/dev/null || code=$?
   if [[ $code != 2 ]]; then

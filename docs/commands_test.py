@@ -295,9 +295,11 @@ def main():
         checks.check_targets()
         found, not_run, wrong = assign(documents)
         wrong += checks.wrong
+        ran = 0
         for session, blocks_of in zip(sessions.SESSIONS, found):
             if not only or session.document in only:
                 failed, left_out = run(session, blocks_of, checks.folder, long)
+                ran += len(blocks_of)
                 wrong += failed
                 not_run += left_out
     print("Not run, by docs/sessions.py:")
@@ -306,8 +308,8 @@ def main():
         print(f"  {why}:", ", ".join(f"{name} ({n})" for name, n in counts.items()))
     for line in wrong:
         print(line, file=sys.stderr)
-    print(f"{checks.checked} commands in {len(names)} documents, {sum(map(len, found))} "
-          f"blocks run, {len(wrong)} wrong")
+    print(f"{checks.checked} commands in {len(names)} documents, {ran} blocks run, "
+          f"{len(wrong)} wrong")
     if checks.checked < 100:
         print("too few: the documents are written otherwise", file=sys.stderr)
         return 1

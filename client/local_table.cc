@@ -91,8 +91,14 @@ absl::Status LocalRoutes::Compile(const GenerationChanges& changes) {
     compiler_.Restart();
   }
   SetObjects(changes);
-  for (const Route& route : changes.routes) {
-    routes_.Exchange(route.prefix, route.next_hop);
+  for (size_t i = 0; i < changes.routes.size(); ++i) {
+    if (i % TableRoutes::kPrefetched == 0 && !changes.reset) {
+      const auto next = absl::MakeConstSpan(changes.routes).subspan(i);
+      routes_.Prefetch(next.size(), [next](size_t ahead) -> const Prefix& {
+        return next[ahead].prefix;
+      });
+    }
+    routes_.Exchange(changes.routes[i].prefix, changes.routes[i].next_hop);
   }
   if (!changes.digest.empty() && Digest() != changes.digest) {
     return absl::DataLossError(absl::StrCat("generation ", changes.generation,

@@ -127,6 +127,9 @@ class ChangingPlanB final : public UpdatableBaseline {
   size_t bytes() const override { return fib_->bytes(); }
   absl::Status Update(absl::Span<const Route> changes) override {
     prefixes_.clear();
+    packed_.clear();
+    for (const Route& change : changes) packed_.emplace_back(change.prefix);
+    if (changes.size() > 1) routes_.Prefetch(packed_);
     for (const Route& change : changes) {
       prefixes_.push_back(change.prefix);
       routes_.Exchange(change.prefix, change.next_hop);
@@ -143,6 +146,7 @@ class ChangingPlanB final : public UpdatableBaseline {
   const Kernel& kernel_;
   std::unique_ptr<const Fib> fib_;
   std::vector<Prefix> prefixes_;
+  std::vector<PackedPrefix> packed_;
 };
 
 absl::StatusOr<Engine> MakePlanB(const Options& options) {

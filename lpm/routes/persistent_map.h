@@ -8,12 +8,14 @@
 #define PLANB_LPM_ROUTES_PERSISTENT_MAP_H_
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
 #include <limits>
 #include <utility>
 
+#include "absl/types/span.h"
 #include "lpm/routes/persistent_node.h"
 
 namespace planb {
@@ -102,13 +104,18 @@ class PersistentTree {
     return at;
   }
 
+  template <bool kOrEqual, typename Item>
+  static bool IsBefore(const Item& item, const Key& key) {
+    const Key& at = PersistentEdit<Traits>::KeyOf(item);
+    return kOrEqual ? !Traits::Less(key, at) : Traits::Less(at, key);
+  }
+
   // How many of the items, `size` in a row, entries or children, are before
   // `key`, or equal it if that counts. REQUIRES: size > 0.
   template <bool kOrEqual, typename Item>
   static size_t CountBefore(const Item* items, size_t size, const Key& key) {
     const auto before = [&key](const Item& item) {
-      const Key& at = PersistentEdit<Traits>::KeyOf(item);
-      return kOrEqual ? !Traits::Less(key, at) : Traits::Less(at, key);
+      return IsBefore<kOrEqual>(item, key);
     };
     if constexpr (requires { Traits::Lead(key); }) {
       const auto lead = Traits::Lead(key);
@@ -125,15 +132,29 @@ class PersistentTree {
     return CountWhile(items, size, before);
   }
 
-  // Begins to load the entries around the one of this key.
-  void Prefetch(const Key& key) const {
+  // Loads what Locate of each key reads. The keys are searched for side by
+  // side: one alone would wait for memory at each of its steps.
+  void Prefetch(absl::Span<const Key> keys) const {
     if (!root_) return;
-    const Page& page = *(*root_)[ChildFor(*root_, key)].node;
-    const Chunk& chunk = *page[ChildFor(page, key)].node;
-    constexpr size_t kLine = 64;
-    const char* const begin = reinterpret_cast<const char*>(&chunk);
-    for (size_t at = 0; at < kMaxChunk * sizeof(Entry); at += kLine) {
-      __builtin_prefetch(begin + at, /*rw=*/0, /*locality=*/2);
+    constexpr size_t kMost = 32;  // loads that a processor has under way, about
+    std::array<const Page*, kMost> pages;
+    std::array<const Chunk*, kMost> chunks;
+    while (!keys.empty()) {
+      const absl::Span<const Key> some =
+          keys.first(std::min(keys.size(), kMost));
+      keys.remove_prefix(some.size());
+      for (size_t i = 0; i < some.size(); ++i) {
+        pages[i] = (*root_)[ChildFor(*root_, some[i])].node.get();
+        Load(pages[i]);
+      }
+      SearchAll</*kOrEqual=*/true>(
+          some, pages.data(),
+          [&](size_t i, const NodeChild<Key, Chunk>& child) {
+            chunks[i] = child.node.get();
+            Load(chunks[i]);
+          });
+      SearchAll</*kOrEqual=*/false>(some, chunks.data(),
+                                    [](size_t, const Entry&) {});
     }
   }
 
@@ -198,6 +219,51 @@ class PersistentTree {
       n -= half;
     }
     return static_cast<size_t>(base - items) + (before(*base) ? 1 : 0);
+  }
+
+  // GCC takes functions that prefetch alone for such without effects, and drops
+  // calls of them. What it must assume of an asm keeps them.
+  static void Load(const void* at) {
+    __builtin_prefetch(at);
+    asm volatile("" : : "r"(at));
+  }
+
+  // Calls `found` with each key's place and the last item of its node that is
+  // before it, or the first. A step of one key loads what its next one reads.
+  template <bool kOrEqual, typename Node, typename Found>
+  static void SearchAll(absl::Span<const Key> keys, const Node* const* nodes,
+                        Found found) {
+    struct Search {
+      decltype(nodes[0]->begin()) base;
+      size_t size;
+    };
+    constexpr size_t kMost = 32;
+    std::array<Search, kMost> searches;
+    const auto load = [](const Search& at) {
+      Load(&at.base[at.size / 2 - (at.size > 1 ? 1 : 0)]);
+    };
+    for (size_t i = 0; i < keys.size(); ++i) {
+      searches[i] = {nodes[i]->begin(), nodes[i]->size()};
+      load(searches[i]);
+    }
+    for (bool more = true; more;) {
+      more = false;
+      for (size_t i = 0; i < keys.size(); ++i) {
+        Search& at = searches[i];
+        if (at.size <= 1) continue;
+        const size_t half = at.size / 2;
+        at.base += half & (size_t{0} - size_t{IsBefore<kOrEqual>(
+                                           at.base[half - 1], keys[i])});
+        at.size -= half;
+        load(at);
+        more |= at.size > 1;
+      }
+    }
+    for (size_t i = 0; i < keys.size(); ++i) {
+      const auto* at = searches[i].base;
+      if (at != nodes[i]->begin() && !IsBefore<kOrEqual>(*at, keys[i])) --at;
+      found(i, *at);
+    }
   }
 
   template <typename Node>
@@ -392,8 +458,9 @@ class PersistentMap {
   // To look and then to change in one search: a Position is good until the map
   // changes. O(log size).
   Position Locate(const Key& key) const { return tree_.Locate(key); }
-  // Begins to load what a change of this key reads. O(log size).
-  void Prefetch(const Key& key) const { tree_.Prefetch(key); }
+  // Loads what changes of these keys read: one after the other they would wait
+  // for memory. O(keys * log size).
+  void Prefetch(absl::Span<const Key> keys) const { tree_.Prefetch(keys); }
   // REQUIRES: at.found.
   const Entry& At(const Position& at) const {
     return tree_.ChunkAt(at)[at.entry];

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <numeric>
 #include <set>
 #include <string>
 #include <utility>
@@ -108,6 +109,9 @@ template <typename Map>
 void ExpectSame(const Map& map, const ModelOf<Map>& model, uint32_t limit) {
   ExpectSound(map.tree());
   if (testing::Test::HasFatalFailure()) return;
+  std::vector<uint32_t> keys(limit);
+  std::iota(keys.begin(), keys.end(), 0);
+  map.Prefetch(keys);  // only reads what there is
   ASSERT_EQ(map.size(), model.size());
   ASSERT_EQ(map.empty(), model.empty());
   auto it = map.begin();

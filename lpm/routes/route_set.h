@@ -149,10 +149,11 @@ class RouteSet {
   // REQUIRES: a prefix of family(), `next_hop` not kUndecided.
   NextHopId Exchange(const Prefix& prefix, NextHopId next_hop);
 
-  // Begins to load what Exchange(prefix) reads: in a large set, changes of many
-  // prefixes otherwise wait for memory one after the other.
-  void Prefetch(const Prefix& prefix) const {
-    routes_.Prefetch(PackedPrefix(prefix));
+  // Loads what Exchange of these prefixes reads: in a large set, one after the
+  // other would wait for memory. For some dozens that are changed next.
+  // O(prefixes * log size).
+  void Prefetch(absl::Span<const PackedPrefix> prefixes) const {
+    routes_.Prefetch(prefixes);
   }
 
   // The next hop of exactly this prefix, or kNoRoute. O(log size).

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
+
 namespace planb {
 
 TableRoutes::TableRoutes(absl::Span<const Route> routes) {
@@ -41,6 +43,18 @@ NextHopId TableRoutes::Exchange(const Prefix& prefix, NextHopId next_hop) {
     ++length(prefix);
   }
   return before;
+}
+
+void TableRoutes::Prefetch(
+    size_t count, absl::FunctionRef<const Prefix&(size_t)> prefix) const {
+  if (count < 2) return;
+  PerFamily<absl::InlinedVector<PackedPrefix, kPrefetched>> prefixes;
+  for (size_t i = 0; i < std::min(count, kPrefetched); ++i) {
+    prefixes.of(prefix(i).family()).emplace_back(prefix(i));
+  }
+  for (const Family family : {Family::kIpv4, Family::kIpv6}) {
+    sets_.of(family).Prefetch(prefixes.of(family));
+  }
 }
 
 absl::StatusOr<bool> TableFibsCompiler::Update(

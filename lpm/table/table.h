@@ -16,6 +16,7 @@
 #include <memory>
 #include <utility>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "lpm/fib/fib.h"
@@ -48,6 +49,13 @@ class TableRoutes {
 
   // As RouteSet::Exchange.
   NextHopId Exchange(const Prefix& prefix, NextHopId next_hop);
+
+  // Loads what Exchange of the next kPrefetched prefixes reads, of `count` that
+  // `prefix` has. Changes of a large table, one after the other, wait for
+  // memory.
+  static constexpr size_t kPrefetched = 32;
+  void Prefetch(size_t count,
+                absl::FunctionRef<const Prefix&(size_t)> prefix) const;
 
   const RouteSet& of(Family family) const { return sets_.of(family); }
   // How many there are of each length.

@@ -22,9 +22,6 @@ using Op = RouteChange::Op;
 // as changes: the versions before and after then share most of their memory.
 constexpr size_t kFewDifferences = 8;
 
-// How many changes ahead memory of the route set is loaded.
-constexpr size_t kPrefetched = 4;
-
 bool IsDelete(Op op) { return op == Op::kDelete || op == Op::kDeleteStrict; }
 
 // The indexes of `changes`, sorted by prefix and then by index. Empty if
@@ -518,9 +515,11 @@ void Rib::ApplyChanges(const UpdateBatch& batch,
     const auto index = [order](size_t at) {
       return order.empty() ? static_cast<uint32_t>(at) : order[at];
     };
-    if (n + kPrefetched < batch.changes.size()) {
-      const Prefix& ahead = batch.changes[index(n + kPrefetched)].prefix;
-      routes(ahead.family()).Prefetch(ahead);
+    if (n % TableRoutes::kPrefetched == 0) {
+      routes_.Prefetch(batch.changes.size() - n,
+                       [&](size_t ahead) -> const Prefix& {
+                         return batch.changes[index(n + ahead)].prefix;
+                       });
     }
     const uint32_t i = index(n);
     const auto& [op, prefix, next_hop] = batch.changes[i];
@@ -623,9 +622,10 @@ void Rib::Replace(const UpdateBatch& batch, Violations& violations,
 
 void Rib::SetRoutes(absl::Span<const Route> routes, Change& change) {
   for (size_t i = 0; i < routes.size(); ++i) {
-    if (i + kPrefetched < routes.size()) {
-      const Prefix& ahead = routes[i + kPrefetched].prefix;
-      routes_.of(ahead.family()).Prefetch(ahead);
+    if (i % TableRoutes::kPrefetched == 0) {
+      routes_.Prefetch(routes.size() - i, [&](size_t ahead) -> const Prefix& {
+        return routes[i + ahead].prefix;
+      });
     }
     const auto& [prefix, next_hop] = routes[i];
     Count(routes_.Exchange(prefix, next_hop), next_hop, 1, change);

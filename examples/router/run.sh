@@ -22,7 +22,7 @@ if [[ $EUID != 0 || ! -e /usr/include/dpdk/rte_ethdev.h || ! -x /usr/lib/frr/zeb
   exit 77
 fi
 bazel build --noshow_progress //server:planb_server //client/planbctl //examples/router
-bin=$PWD/bazel-bin here=$PWD/examples/router
+bin=$(realpath bazel-bin) here=$PWD/examples/router
 work=$(mktemp -d /tmp/planb_run.XXXXXX)
 chmod 755 "$work"
 feed/build.sh "$work"

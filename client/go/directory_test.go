@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/netip"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -168,6 +169,7 @@ func TestADirectoryReadsAGenerationAsAWhole(t *testing.T) {
 				case <-stop:
 					return
 				default:
+					runtime.Gosched() // The client's own goroutines are as many.
 				}
 			}
 		})

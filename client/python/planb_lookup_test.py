@@ -44,6 +44,12 @@ class Server:
         self._process = subprocess.Popen(
             [BINARY, f"--listen={self.target}", "--metrics_address=",
              f"--store={self.store}"], stderr=self._log)
+        # An attempt of gRPC that comes too early is followed by a second of waiting.
+        end = time.monotonic() + 60
+        with socket.socket(socket.AF_UNIX) as attempt:
+            while attempt.connect_ex(self.target.removeprefix("unix://")):
+                assert time.monotonic() < end, "the server does not listen"
+                time.sleep(0.01)
         with grpc.insecure_channel(self.target) as channel:
             grpc.channel_ready_future(channel).result(timeout=60)
 
@@ -734,6 +740,7 @@ class DirectoryTest(unittest.TestCase):
                         or now.next_hops[1].label != now.next_hops[2].label):
                     torn.append((last, now))
                 last = now.generation
+                time.sleep(0)  # Others need the interpreter's lock too.
         readers = [threading.Thread(target=read) for _ in range(2)]
         for reader in readers:
             reader.start()

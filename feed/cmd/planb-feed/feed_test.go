@@ -368,6 +368,7 @@ func TestIdsAreTheSameAfterBothSidesForgotEverything(t *testing.T) {
 
 // A real peer, and what it says as a next hop of a real server.
 func TestAttributesOfAPeerMakeIdsThatStay(t *testing.T) {
+	t.Parallel() // waits for timers most of the time
 	s := startServer(t, "--store=none")
 	f := newFeed(t, s, 0, "")
 	port := bgptest.FreePort(t, "127.0.0.1")
@@ -438,6 +439,7 @@ func TestAServerWithOtherContentsIsMadeEqual(t *testing.T) {
 }
 
 func TestRoutesOfAFileThatIsGoneStayForTheStaleTime(t *testing.T) {
+	t.Parallel() // waits for timers most of the time
 	s := startServer(t, "--store=none")
 	f := newFeed(t, s, 2, "stale_time: 10s\n")
 	f.write(0, map[string]string{"10.0.0.0/8": "1"})
@@ -528,6 +530,7 @@ func TestANextHopThatWasPrunedIsDescribedAgain(t *testing.T) {
 }
 
 func TestWhatNoRouteNamesIsRemovedAfterTheGrace(t *testing.T) {
+	t.Parallel() // waits for timers most of the time
 	s := startServer(t, "--store=none")
 	f := newFeed(t, s, 1, "object_grace: 1s\n")
 	client := s.client()

@@ -130,6 +130,7 @@ func (z *zebra) change() {
 // Two zebras tell and change routes of the same prefixes, with objects that change under them.
 // They, the feed and the server are killed, and routes end while no feed is there.
 func TestNothingIsLostOrLeftWhenConnectionsBreakUnderChurn(t *testing.T) {
+	t.Parallel() // waits for timers most of the time
 	rounds := 60
 	if testing.Short() {
 		rounds = 10

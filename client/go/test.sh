@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 
-# Generates the messages, and checks and tests the Go module against a server.
+# Generates the messages, and tests the Go module against a server.
 #
 #   client/go/test.sh [--race] [FOLDER]   # with planb_server and
 #                                         # libplanb_local.so; builds them if not given
 #
-# --race tests under the race detector instead, also what waits for half a minute and
-# the table inside the process by the C++ library. Modules come from the module proxy,
-# as go.sum pins them.
+# --race checks the module, and tests under the race detector instead, also what waits for
+# half a minute and the table inside the process by the C++ library. Modules come from the
+# module proxy, as go.sum pins them.
 set -euo pipefail
 race=''
 if [[ ${1:-} == --race ]]; then
@@ -26,13 +26,13 @@ fi
 GO=$(deploy/go_tool.sh go)
 export GO GOFLAGS=-mod=readonly GOTOOLCHAIN=local
 export PLANB_SERVER_BINARY=$folder/planb_server
+if [[ -z $race ]]; then
+  deploy/go_short.sh client/go "${@:2}"
+  exit
+fi
 client/go/generate.sh
 deploy/go_check.sh client/go
 cd client/go
-if [[ -z $race ]]; then
-  "$GO" test -short "${@:2}" ./...
-  exit
-fi
 "$GO" test -race "${@:2}" ./...
 
 # The table inside the process, by the C++ library.

@@ -27,8 +27,9 @@ def main():
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     actions = json.loads(
         subprocess.check_output(
+            # The header that gcc compiles is there for gcc.
             ["bazel", "aquery", "--output=jsonproto", "--noshow_progress",
-             *sys.argv[1:], f'mnemonic("CppCompile", {" + ".join(targets)})'],
+             "--define=headers=text", *sys.argv[1:], f'mnemonic("CppCompile", {" + ".join(targets)})'],
             cwd=root, stderr=subprocess.DEVNULL))
     commands = []
     for action in actions.get("actions", []):

@@ -41,8 +41,10 @@ type watch struct {
 	peers   map[netip.Addr]*peer
 	local   *peer
 	routes  map[source.Key]*route
-	changed map[netip.Prefix]*peer // and whose route the sink has, nil for none
-	alone   map[path]*route        // of one path: shared by all prefixes that have it
+	changed map[source.Key]*peer     // and whose route the sink has, nil for none
+	alone   map[path]*route          // of one path: shared by all prefixes that have it
+	room    []path                   // of one prefix, while best makes its route
+	batches map[*peer][]source.Route // that flush fills; empty, for their room
 	timer   *time.Timer
 	quiet   sync.WaitGroup
 	// GoBGP has a peer of the address; not to be called in its events.
@@ -90,8 +92,9 @@ func newWatch(s *speaker, sink source.Sink, set *oc.BgpConfigSet) *watch {
 		s: s, sink: sink, multipath: set.Global.UseMultiplePaths.Config.Enabled,
 		peers:   map[netip.Addr]*peer{},
 		routes:  map[source.Key]*route{},
-		changed: map[netip.Prefix]*peer{},
+		changed: map[source.Key]*peer{},
 		alone:   map[path]*route{},
+		batches: map[*peer][]source.Route{},
 	}
 	// Routes of GoBGP itself, such as of `gobgp global rib add`, have no end mark and no
 	// peer that could be lost.
@@ -167,15 +170,16 @@ func (w *watch) best(paths []*apiutil.Path) {
 		from := w.peer(p.PeerAddress)
 		k := source.KeyOf(prefix)
 		old := w.routes[k]
-		if _, ok := w.changed[prefix]; !ok {
-			w.changed[prefix] = nil
+		if _, ok := w.changed[k]; !ok {
+			owner := (*peer)(nil)
 			if old != nil {
-				w.changed[prefix] = old.owner
+				owner = old.owner
 			}
+			w.changed[k] = owner
 		}
-		var all []path
+		all := w.room[:0]
 		if w.multipath {
-			all = old.paths()
+			all = old.appendTo(all)
 		}
 		all = slices.DeleteFunc(all, func(other path) bool { return other.peer == from && other.id == p.RemoteID })
 		if !p.Withdrawal {
@@ -195,6 +199,7 @@ func (w *watch) best(paths []*apiutil.Path) {
 		} else {
 			w.routes[k] = w.route(all)
 		}
+		w.room = all
 	}
 	if w.timer == nil && len(w.changed) > 0 {
 		w.timer = time.AfterFunc(linger, func() {
@@ -240,7 +245,7 @@ func newRoute(all []path) *route {
 	if len(fresh) == 0 {
 		fresh = all
 	}
-	r := &route{first: all[0], more: all[1:], owner: fresh[0].peer}
+	r := &route{first: all[0], more: slices.Clone(all[1:]), owner: fresh[0].peer}
 	for i, p := range fresh {
 		if !slices.ContainsFunc(fresh[:i], func(o path) bool { return o.way == p.way }) {
 			r.told = append(r.told, p.way.Value())
@@ -249,11 +254,11 @@ func newRoute(all []path) *route {
 	return r
 }
 
-func (r *route) paths() []path {
+func (r *route) appendTo(to []path) []path {
 	if r == nil {
-		return nil
+		return to
 	}
-	return append([]path{r.first}, r.more...)
+	return append(append(to, r.first), r.more...)
 }
 
 // way is the path as the sink takes it; false if it says no next hop and is not of GoBGP
@@ -288,24 +293,26 @@ func (w *watch) flush() {
 	if w.sink == nil || len(w.changed) == 0 {
 		return
 	}
-	batches := map[*peer][]source.Route{}
-	for prefix, owner := range w.changed {
-		route := source.Route{Prefix: prefix}
-		if r := w.routes[source.KeyOf(prefix)]; r != nil {
+	for k, owner := range w.changed {
+		route := source.Route{Prefix: k.Prefix()}
+		if r := w.routes[k]; r != nil {
 			owner, route.Paths = r.owner, r.told
-		} else if owner == nil || owner.holds(prefix) {
+		} else if owner == nil || owner.holds(route.Prefix) {
 			continue
 		}
-		batch := append(batches[owner], route)
+		batch := append(w.batches[owner], route)
 		if len(batch) == maxBatch {
 			w.sink.Apply(owner.session, batch)
 			batch = batch[:0]
 		}
-		batches[owner] = batch
+		w.batches[owner] = batch
 	}
 	clear(w.changed)
-	for owner, batch := range batches {
-		w.sink.Apply(owner.session, batch)
+	for owner, batch := range w.batches {
+		if len(batch) > 0 {
+			w.sink.Apply(owner.session, batch)
+			w.batches[owner] = batch[:0]
+		}
 	}
 }
 
@@ -392,6 +399,7 @@ func (w *watch) forgetIfGone(p *peer, state apiutil.PeerState) {
 		return
 	}
 	w.flush()
+	delete(w.batches, p)
 	maps.DeleteFunc(w.peers, func(_ netip.Addr, other *peer) bool { return other == p })
 	if state.DisconnectReason == api.PeerState_DISCONNECT_REASON_UNSPECIFIED {
 		w.s.Log.Info("a peer was deleted", "session", p.session)
@@ -473,9 +481,8 @@ func (w *watch) retell(p *peer) {
 			if r.owner != p {
 				continue
 			}
-			prefix := k.Prefix()
-			if _, ok := w.changed[prefix]; !ok {
-				w.changed[prefix] = p
+			if _, ok := w.changed[k]; !ok {
+				w.changed[k] = p
 			}
 		}
 	}
@@ -487,8 +494,8 @@ func (w *watch) complete(p *peer) {
 	w.retell(p)
 	p.again, p.complete = false, true
 	for prefix := range p.held {
-		if w.routes[source.KeyOf(prefix)] == nil {
-			w.changed[prefix] = p
+		if k := source.KeyOf(prefix); w.routes[k] == nil {
+			w.changed[k] = p
 		}
 	}
 	p.held = nil

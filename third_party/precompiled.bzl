@@ -28,7 +28,9 @@ def _precompiled_header_impl(ctx):
             output_file = compiled.path,
             # As the sources are compiled: gcc takes it for no others.
             user_compile_flags = ctx.fragments.cpp.copts + ctx.fragments.cpp.cxxopts +
-                                 ctx.attr.copts,
+                                 ctx.attr.copts +
+                                 # Remembers the headers for -fpch-deps.
+                                 ["-MD", "-MF", "/dev/null"],
             use_pic = True,
             preprocessor_defines = context.defines,
             quote_include_directories = context.quote_includes,

@@ -128,7 +128,8 @@ run etcd etcd --data-dir "$work/etcd" --unsafe-no-fsync \
   --listen-peer-urls "http://127.0.0.1:$peer" \
   --initial-advertise-peer-urls "http://127.0.0.1:$peer" \
   --initial-cluster "default=http://127.0.0.1:$peer"
-# Service accounts are not made here, and pods would want one.
+# Service accounts are not made here, and pods would want one. Privileged containers are
+# allowed as kubeadm allows them: Pod Security says where.
 run kube-apiserver "$api/kube-apiserver" \
   --etcd-servers="http://127.0.0.1:$client" --bind-address=127.0.0.1 \
   --advertise-address=127.0.0.1 --secure-port="$port" \
@@ -137,7 +138,7 @@ run kube-apiserver "$api/kube-apiserver" \
   --service-account-issuer=https://kubernetes.default.svc \
   --service-account-key-file="$work/accounts.key" \
   --service-account-signing-key-file="$work/accounts.key" \
-  --service-cluster-ip-range=10.96.0.0/16
+  --allow-privileged=true --service-cluster-ip-range=10.96.0.0/16
 deadline=$((SECONDS + 120))
 until kubectl get --raw /readyz > /dev/null 2>&1; do
   if ! kill -0 "${started[-1]}" 2> /dev/null || ((SECONDS >= deadline)); then

@@ -96,6 +96,13 @@ func (s *speaker) read() (*oc.BgpConfigSet, error) {
 	if set.Global.RouteSelectionOptions.Config.DisableBestPathSelection {
 		return nil, fmt.Errorf("GoBGP's configuration %s: disable-best-path-selection leaves no routes to tell", s.File)
 	}
+	// GoBGP takes what it does not know for accept-route, and would send what is not to be sent.
+	policy := set.Global.ApplyPolicy.Config
+	for _, of := range []oc.DefaultPolicyType{policy.DefaultImportPolicy, policy.DefaultExportPolicy} {
+		if of != "" && of.Validate() != nil {
+			return nil, fmt.Errorf("GoBGP's configuration %s: a default policy is accept-route or reject-route, not %q", s.File, of)
+		}
+	}
 	for _, group := range set.PeerGroups {
 		if group.RouteServer.Config.RouteServerClient {
 			return nil, fmt.Errorf("GoBGP's configuration %s: peer group %s: routes of a route-server-client are in no table that is told",

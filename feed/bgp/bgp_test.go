@@ -467,6 +467,8 @@ func TestWhatGoBGPRefusesIsRefused(t *testing.T) {
 		// GoBGP tells no best paths of these.
 		"file: " + bgptest.Write(t, "best.toml", bgptest.Global(65001, "127.0.0.1", -1)+
 			"[global.route-selection-options.config]\n disable-best-path-selection = true\n"): "disable-best-path-selection",
+		"file: " + bgptest.Write(t, "policy.toml", bgptest.Global(65001, "127.0.0.1", -1)+
+			"[global.apply-policy.config]\n default-export-policy = \"rejected\"\n"): "not \"rejected\"",
 		"file: " + bgptest.Write(t, "server.toml", bgptest.Global(65001, "127.0.0.1", -1)+bgptest.Neighbor("127.0.0.1", "127.0.0.2", 65002, 0, true, true)+
 			"  [neighbors.route-server.config]\n    route-server-client = true\n"): "route-server-client",
 		"file: " + bgptest.Write(t, "group.toml", bgptest.Global(65001, "127.0.0.1", -1)+

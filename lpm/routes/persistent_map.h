@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <iterator>
 #include <limits>
+#include <type_traits>
 #include <utility>
 
 #include "absl/types/span.h"
@@ -136,12 +137,11 @@ class PersistentTree {
   // side: one alone would wait for memory at each of its steps.
   void Prefetch(absl::Span<const Key> keys) const {
     if (!root_) return;
-    constexpr size_t kMost = 32;  // loads that a processor has under way, about
-    std::array<const Page*, kMost> pages;
-    std::array<const Chunk*, kMost> chunks;
+    std::array<const Page*, kSideBySide> pages;
+    std::array<const Chunk*, kSideBySide> chunks;
     while (!keys.empty()) {
       const absl::Span<const Key> some =
-          keys.first(std::min(keys.size(), kMost));
+          keys.first(std::min(keys.size(), kSideBySide));
       keys.remove_prefix(some.size());
       for (size_t i = 0; i < some.size(); ++i) {
         pages[i] = (*root_)[ChildFor(*root_, some[i])].node.get();
@@ -208,17 +208,35 @@ class PersistentTree {
   }
 
  private:
-  // How many of the first items are `before`, of `size` in a row. Without
-  // branches on what the items say. REQUIRES: size > 0.
+  // Searches that together have about as many loads under way as a processor
+  // can.
+  static constexpr size_t kSideBySide = 32;
+
+  // Where in a row of items the first that is not `before` may be: at `base` or
+  // one of the `size` behind it.
+  template <typename Item>
+  struct Search {
+    const Item* base;
+    size_t size;
+
+    // What Step looks at. REQUIRES of both: size > 1.
+    const Item& Middle() const { return base[size / 2 - 1]; }
+    // Without branches on what the item says.
+    template <typename Before>
+    void Step(Before before) {
+      const size_t half = size / 2;
+      base += half & (size_t{0} - size_t{before(Middle())});
+      size -= half;
+    }
+  };
+
+  // How many of the first items are `before`, of `size` in a row.
+  // REQUIRES: size > 0.
   template <typename Item, typename Before>
   static size_t CountWhile(const Item* items, size_t size, Before before) {
-    const Item* base = items;
-    for (size_t n = size; n > 1;) {
-      const size_t half = n / 2;
-      base += half & (size_t{0} - size_t{before(base[half - 1])});
-      n -= half;
-    }
-    return static_cast<size_t>(base - items) + (before(*base) ? 1 : 0);
+    Search<Item> at = {items, size};
+    while (at.size > 1) at.Step(before);
+    return static_cast<size_t>(at.base - items) + (before(*at.base) ? 1 : 0);
   }
 
   // GCC takes functions that prefetch alone for such without effects, and drops
@@ -233,34 +251,30 @@ class PersistentTree {
   template <bool kOrEqual, typename Node, typename Found>
   static void SearchAll(absl::Span<const Key> keys, const Node* const* nodes,
                         Found found) {
-    struct Search {
-      decltype(nodes[0]->begin()) base;
-      size_t size;
-    };
-    constexpr size_t kMost = 32;
-    std::array<Search, kMost> searches;
-    const auto load = [](const Search& at) {
-      Load(&at.base[at.size / 2 - (at.size > 1 ? 1 : 0)]);
-    };
+    using Item = std::decay_t<decltype((*nodes[0])[0])>;
+    std::array<Search<Item>, kSideBySide> searches;
     for (size_t i = 0; i < keys.size(); ++i) {
       searches[i] = {nodes[i]->begin(), nodes[i]->size()};
-      load(searches[i]);
+      if (searches[i].size > 1) Load(&searches[i].Middle());
     }
     for (bool more = true; more;) {
       more = false;
       for (size_t i = 0; i < keys.size(); ++i) {
-        Search& at = searches[i];
+        Search<Item>& at = searches[i];
         if (at.size <= 1) continue;
-        const size_t half = at.size / 2;
-        at.base += half & (size_t{0} - size_t{IsBefore<kOrEqual>(
-                                           at.base[half - 1], keys[i])});
-        at.size -= half;
-        load(at);
-        more |= at.size > 1;
+        at.Step([&key = keys[i]](const Item& item) {
+          return IsBefore<kOrEqual>(item, key);
+        });
+        if (at.size <= 1) {
+          Load(at.base);
+        } else {
+          Load(&at.Middle());
+          more = true;
+        }
       }
     }
     for (size_t i = 0; i < keys.size(); ++i) {
-      const auto* at = searches[i].base;
+      const Item* at = searches[i].base;
       if (at != nodes[i]->begin() && !IsBefore<kOrEqual>(*at, keys[i])) --at;
       found(i, *at);
     }

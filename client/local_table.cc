@@ -91,14 +91,14 @@ absl::Status LocalRoutes::Compile(const GenerationChanges& changes) {
     compiler_.Restart();
   }
   SetObjects(changes);
-  for (size_t i = 0; i < changes.routes.size(); ++i) {
-    if (i % TableRoutes::kPrefetched == 0 && !changes.reset) {
-      const auto next = absl::MakeConstSpan(changes.routes).subspan(i);
-      routes_.Prefetch(next.size(), [next](size_t ahead) -> const Prefix& {
-        return next[ahead].prefix;
+  const absl::Span<const Route> routes = changes.routes;
+  for (size_t i = 0; i < routes.size(); ++i) {
+    if (!changes.reset) {  // else they come in order, and into an empty table
+      routes_.Prefetch(i, routes.size(), [routes](size_t at) -> const Prefix& {
+        return routes[at].prefix;
       });
     }
-    routes_.Exchange(changes.routes[i].prefix, changes.routes[i].next_hop);
+    routes_.Exchange(routes[i].prefix, routes[i].next_hop);
   }
   if (!changes.digest.empty() && Digest() != changes.digest) {
     return absl::DataLossError(absl::StrCat("generation ", changes.generation,

@@ -45,11 +45,12 @@ NextHopId TableRoutes::Exchange(const Prefix& prefix, NextHopId next_hop) {
   return before;
 }
 
-void TableRoutes::Prefetch(
-    size_t count, absl::FunctionRef<const Prefix&(size_t)> prefix) const {
-  if (count < 2) return;
+void TableRoutes::PrefetchFrom(
+    size_t i, size_t count,
+    absl::FunctionRef<const Prefix&(size_t)> prefix) const {
+  if (count - i < 2) return;
   PerFamily<absl::InlinedVector<PackedPrefix, kPrefetched>> prefixes;
-  for (size_t i = 0; i < std::min(count, kPrefetched); ++i) {
+  for (const size_t end = std::min(count, i + kPrefetched); i < end; ++i) {
     prefixes.of(prefix(i).family()).emplace_back(prefix(i));
   }
   for (const Family family : {Family::kIpv4, Family::kIpv6}) {

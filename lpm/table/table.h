@@ -50,12 +50,13 @@ class TableRoutes {
   // As RouteSet::Exchange.
   NextHopId Exchange(const Prefix& prefix, NextHopId next_hop);
 
-  // Loads what Exchange of the next kPrefetched prefixes reads, of `count` that
-  // `prefix` has. Changes of a large table, one after the other, wait for
-  // memory.
-  static constexpr size_t kPrefetched = 32;
-  void Prefetch(size_t count,
-                absl::FunctionRef<const Prefix&(size_t)> prefix) const;
+  // Before Exchange of the `i`-th of `count` prefixes in turn, which `prefix`
+  // has: loads what those of the next ones read, every kPrefetched times.
+  // Changes of a large table otherwise wait for memory one after the other.
+  void Prefetch(size_t i, size_t count,
+                absl::FunctionRef<const Prefix&(size_t)> prefix) const {
+    if (i % kPrefetched == 0) PrefetchFrom(i, count, prefix);
+  }
 
   const RouteSet& of(Family family) const { return sets_.of(family); }
   // How many there are of each length.
@@ -67,6 +68,10 @@ class TableRoutes {
   size_t bytes() const { return sets_.v4.bytes() + sets_.v6.bytes(); }
 
  private:
+  static constexpr size_t kPrefetched = 32;
+  void PrefetchFrom(size_t i, size_t count,
+                    absl::FunctionRef<const Prefix&(size_t)> prefix) const;
+
   uint64_t& length(const Prefix& prefix) {
     return lengths_.of(prefix.family())[static_cast<size_t>(prefix.length())];
   }

@@ -515,12 +515,9 @@ void Rib::ApplyChanges(const UpdateBatch& batch,
     const auto index = [order](size_t at) {
       return order.empty() ? static_cast<uint32_t>(at) : order[at];
     };
-    if (n % TableRoutes::kPrefetched == 0) {
-      routes_.Prefetch(batch.changes.size() - n,
-                       [&](size_t ahead) -> const Prefix& {
-                         return batch.changes[index(n + ahead)].prefix;
-                       });
-    }
+    routes_.Prefetch(n, batch.changes.size(), [&](size_t at) -> const Prefix& {
+      return batch.changes[index(at)].prefix;
+    });
     const uint32_t i = index(n);
     const auto& [op, prefix, next_hop] = batch.changes[i];
     const NextHopId after = IsDelete(op) ? kNoRoute : next_hop;
@@ -622,11 +619,9 @@ void Rib::Replace(const UpdateBatch& batch, Violations& violations,
 
 void Rib::SetRoutes(absl::Span<const Route> routes, Change& change) {
   for (size_t i = 0; i < routes.size(); ++i) {
-    if (i % TableRoutes::kPrefetched == 0) {
-      routes_.Prefetch(routes.size() - i, [&](size_t ahead) -> const Prefix& {
-        return routes[i + ahead].prefix;
-      });
-    }
+    routes_.Prefetch(i, routes.size(), [routes](size_t at) -> const Prefix& {
+      return routes[at].prefix;
+    });
     const auto& [prefix, next_hop] = routes[i];
     Count(routes_.Exchange(prefix, next_hop), next_hop, 1, change);
   }

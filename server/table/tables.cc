@@ -72,6 +72,15 @@ void WarnOfLimit(absl::string_view what, absl::string_view table, uint64_t has,
       {{"table", table}, {"has", has}, {"limit", limit}});
 }
 
+// The same of the number of tables.
+void WarnOfTables(size_t has, size_t limit) {
+  if (has <= limit) return;
+  Log(LogLevel::kWarning,
+      "there are more tables than --max_tables allows; they stay and no more "
+      "can be created",
+      {{"has", has}, {"limit", limit}});
+}
+
 }  // namespace
 
 Tables::Tables(TablesOptions options, Store* store)
@@ -175,6 +184,7 @@ absl::Status Tables::Restore(const Copy& copy) {
     if (!id.ok()) return id.status();
     default_ = MakeEmpty(kDefault, *id, options_.default_fib, 0);
   }
+  WarnOfTables(1 + map.size(), options_.max_tables);
   {
     const MutexLock lock(mutex_);
     PublishMap(std::move(map));

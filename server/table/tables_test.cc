@@ -9,8 +9,10 @@
 #include <future>
 #include <memory>
 #include <optional>
+#include <string>
 #include <thread>
 
+#include "absl/strings/match.h"
 #include "base/monotonic_time.h"
 #include "server/base/error.h"
 #include "server/table/table_metrics.h"
@@ -193,6 +195,28 @@ TEST(Tables, CreationsAtTheSameMomentKeepTheLimit) {
   decided = true;
   EXPECT_TRUE(first.get().ok());
   EXPECT_EQ(tables.All().size(), 2U);
+}
+
+TEST(Tables, AStartTellsOfMoreThanTheLimitAndKeepsThem) {
+  const auto warnings = [](size_t limit) {
+    FakeStore store;
+    store.loaded = {{.name = "default"},
+                    {.name = "blue", .id = 1},
+                    {.name = "red", .id = 2}};
+    Tables tables({.max_tables = limit}, &store);
+    testing::internal::CaptureStderr();
+    EXPECT_TRUE(tables.Restore().ok());
+    const std::string log = testing::internal::GetCapturedStderr();
+    EXPECT_EQ(tables.All().size(), 3U);
+    EXPECT_EQ(ErrorReason(tables.Create("green").status()), "TOO_MANY_TABLES");
+    return log;
+  };
+  EXPECT_EQ(warnings(3), "");
+  const std::string log = warnings(2);
+  EXPECT_TRUE(absl::StrContains(log, " warning ")) << log;
+  EXPECT_TRUE(absl::StrContains(log, "more tables than --max_tables allows"))
+      << log;
+  EXPECT_TRUE(absl::StrContains(log, " has=3 limit=2")) << log;
 }
 
 TEST(Tables, DrainingWaitsForAStoreThatIsSlow) {

@@ -70,6 +70,25 @@ class FileSource : public ByteSource {
   absl::Status status_;
 };
 
+// Counts what is read of a source.
+class CountedSource : public ByteSource {
+ public:
+  explicit CountedSource(std::unique_ptr<ByteSource> source)
+      : source_(std::move(source)) {}
+
+  absl::StatusOr<size_t> Read(char* out, size_t size) override {
+    const absl::StatusOr<size_t> count = source_->Read(out, size);
+    bytes_ += count.value_or(0);
+    return count;
+  }
+
+  uint64_t bytes() const { return bytes_; }
+
+ private:
+  const std::unique_ptr<ByteSource> source_;
+  uint64_t bytes_ = 0;
+};
+
 // The bytes of `head`, in pieces of at most `piece`, then those of `tail`.
 class Concatenated : public ByteSource {
  public:
@@ -170,6 +189,10 @@ constexpr absl::string_view kZstdSkippable = "\x2a\x4d\x18";
 // What a decompressor may take. "xz -9" takes 65 MiB, "zstd -19" 8.
 constexpr int kWindowLog = 27;
 constexpr size_t kMaxMemory = size_t{1} << kWindowLog;
+// What a file may become. The text of a table whose prefixes count up takes a
+// thousandth as xz; of bzip2 a kilobyte may be gigabytes.
+constexpr uint64_t kMostExpansion = 1000;
+constexpr uint64_t kAlwaysExpands = 64 << 20;
 
 // zlib and libbz2 count in 32-bit unsigned.
 unsigned int ClampSize(size_t size) {
@@ -294,8 +317,10 @@ struct Zstd {
 template <typename Codec>
 class DecompressingSource : public ByteSource {
  public:
-  explicit DecompressingSource(std::unique_ptr<ByteSource> source)
-      : source_(std::move(source)) {}
+  // `file` is what `source` reads in the end.
+  DecompressingSource(std::unique_ptr<ByteSource> source,
+                      const CountedSource& file)
+      : source_(std::move(source)), file_(file) {}
   ~DecompressingSource() override {
     if (in_member_) Codec::Finish(&stream_);
   }
@@ -322,6 +347,13 @@ class DecompressingSource : public ByteSource {
         ++members_;
       }
       const size_t produced = Decode(out, size);
+      produced_ += produced;
+      if (status_.ok() &&
+          produced_ > kAlwaysExpands + kMostExpansion * file_.bytes()) {
+        status_ = absl::ResourceExhaustedError(
+            absl::StrCat("the ", Codec::kName, " data become more than ",
+                         kMostExpansion, " times as large as the file"));
+      }
       if (produced > 0) return produced;
     }
     return status_;
@@ -387,6 +419,8 @@ class DecompressingSource : public ByteSource {
   }
 
   const std::unique_ptr<ByteSource> source_;
+  const CountedSource& file_;
+  uint64_t produced_ = 0;
   std::array<char, kInputBuffer> buffer_;
   absl::string_view pending_;
   bool end_of_source_ = false;
@@ -422,6 +456,9 @@ absl::StatusOr<std::string> PeekAt(std::unique_ptr<ByteSource>& source,
 
 absl::StatusOr<std::unique_ptr<ByteSource>> Decompress(
     std::unique_ptr<ByteSource> source) {
+  auto counted = std::make_unique<CountedSource>(std::move(source));
+  const CountedSource& file = *counted;
+  source = std::move(counted);
   // A gzip of a gzip is a common accident, more layers are none.
   for (int layer = 0; layer < 2; ++layer) {
     // All magics have four bytes at most; bzip2's has a digit after it.
@@ -430,16 +467,20 @@ absl::StatusOr<std::unique_ptr<ByteSource>> Decompress(
     if (!head.ok() && layer == 0) return head.status();
     if (!head.ok()) break;  // the reader will see it
     if (absl::StartsWith(*head, kGzipMagic)) {
-      source = std::make_unique<DecompressingSource<Gzip>>(std::move(source));
+      source =
+          std::make_unique<DecompressingSource<Gzip>>(std::move(source), file);
     } else if (absl::StartsWith(*head, kBzip2Magic) && head->size() == 4 &&
                head->back() >= '1' && head->back() <= '9') {
-      source = std::make_unique<DecompressingSource<Bzip2>>(std::move(source));
+      source =
+          std::make_unique<DecompressingSource<Bzip2>>(std::move(source), file);
     } else if (absl::StartsWith(*head, kXzMagic)) {
-      source = std::make_unique<DecompressingSource<Xz>>(std::move(source));
+      source =
+          std::make_unique<DecompressingSource<Xz>>(std::move(source), file);
     } else if (absl::StartsWith(*head, kZstdMagic) ||
                (head->size() == 4 && (head->front() & 0xf0) == 0x50 &&
                 head->substr(1) == kZstdSkippable)) {
-      source = std::make_unique<DecompressingSource<Zstd>>(std::move(source));
+      source =
+          std::make_unique<DecompressingSource<Zstd>>(std::move(source), file);
     } else {
       break;
     }

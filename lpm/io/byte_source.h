@@ -27,7 +27,8 @@ class ByteSource {
   // end. After the end or an error, every further call returns the same.
   // Errors: DATA_LOSS if a compressed stream is cut or corrupt, after all bytes
   // before that place; UNAVAILABLE if the file cannot be read;
-  // RESOURCE_EXHAUSTED if a decompressor gets no memory, or asks for too much.
+  // RESOURCE_EXHAUSTED if a decompressor gets no memory, asks for too much, or
+  // returns too much for what it read.
   // REQUIRES: size > 0.
   virtual absl::StatusOr<size_t> Read(char* out, size_t size) = 0;
 };
@@ -146,6 +147,8 @@ class ByteCursor {
 // twice.
 // Memory: about 100 KiB for gzip, 4 MiB for bzip2; for xz and zstd what the
 // data ask for, up to 128 MiB: more is RESOURCE_EXHAUSTED when they are read.
+// Bytes: at most 64 MiB and 1000 for each byte of `source` read so far; beyond
+// that Read returns RESOURCE_EXHAUSTED. So what a small file costs is bounded.
 // Errors: those of source->Read for its first bytes.
 absl::StatusOr<std::unique_ptr<ByteSource>> Decompress(
     std::unique_ptr<ByteSource> source);

@@ -435,6 +435,23 @@ TEST(Decompress, RefusesDataThatTakeTooMuchMemory) {
   EXPECT_THAT(status.message(), HasSubstr("more than 128 MiB"));
 }
 
+TEST(Decompress, BoundsWhatASmallFileBecomes) {
+  const size_t always = size_t{64} << 20;
+  const auto read = [](const std::string& file) {
+    return ReadAll(StringSource(file), 1 << 20);
+  };
+  const std::string fits = Zstd(std::string(always, '\n'));
+  ASSERT_LT(1000 * fits.size(), always);
+  EXPECT_EQ(read(fits).bytes.size(), always);
+  const std::string bomb = Zstd(std::string(2 * always, '\n'));
+  for (const std::string& file : {bomb, Gzip(bomb)}) {
+    const Result result = read(file);
+    EXPECT_TRUE(absl::IsResourceExhausted(result.status)) << result.status;
+    EXPECT_THAT(result.status.message(), HasSubstr("more than 1000 times"));
+    EXPECT_LE(result.bytes.size(), always + 1000 * file.size() + (1 << 20));
+  }
+}
+
 TEST_P(Codec, ZerosAfterAMemberArePadding) {
   const std::string padded = Compress("text") + std::string(70'000, '\0');
   for (const size_t piece : {size_t{1}, SIZE_MAX}) {

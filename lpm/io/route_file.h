@@ -2,9 +2,10 @@
 
 // Reads routing tables from files: text of several forms, MRT table dumps
 // (RFC 6396) or a table file (TABLE_FILE.md), each plain or compressed.
-// The content decides. Memory grows with the number of distinct next hops, for
-// text also with that of distinct prefixes, 80 to 150 bytes each; for MRT see
-// ReadMrtRoutes.
+// The content decides. What a small compressed file may become is bounded
+// (Decompress in byte_source.h). Memory grows with the number of distinct next
+// hops, for text also with that of distinct prefixes, 80 to 150 bytes each; for
+// MRT see ReadMrtRoutes.
 
 #ifndef PLANB_LPM_IO_ROUTE_FILE_H_
 #define PLANB_LPM_IO_ROUTE_FILE_H_
@@ -104,11 +105,12 @@ struct RouteFileOptions {
 // table withdraws everything: INVALID_ARGUMENT if all its records are of other
 // kinds, naming these; FAILED_PRECONDITION if no record could be read, or if
 // there is none and not `allow_empty`. Other errors: NOT_FOUND,
-// PERMISSION_DENIED or UNAVAILABLE for the file itself; INVALID_ARGUMENT if its
-// format is not recognized; DATA_LOSS for a malformed record or a truncated
-// file with `strict`, and for a damaged table file; UNIMPLEMENTED for a table
-// file of a newer version; the errors of the sink. Before an error the sink may
-// have received items.
+// PERMISSION_DENIED or UNAVAILABLE for the file itself; RESOURCE_EXHAUSTED if
+// it takes too much memory to decompress, or becomes too large;
+// INVALID_ARGUMENT if its format is not recognized; DATA_LOSS for a malformed
+// record or a truncated file with `strict`, and for a damaged table file;
+// UNIMPLEMENTED for a table file of a newer version; the errors of the sink.
+// Before an error the sink may have received items.
 absl::StatusOr<RouteFileReport> ReadRouteFile(const std::string& path,
                                               const RouteFileOptions& options,
                                               RouteSink& sink);

@@ -78,6 +78,18 @@ bool SkipLine(ByteReader& in) {
   }
 }
 
+// Consumes the next newlines; returns how many. A few compressed bytes may be
+// millions of blank lines.
+uint64_t SkipNewlines(ByteReader& in) {
+  for (uint64_t skipped = 0;;) {
+    const absl::string_view ahead = in.Peek(1);
+    const size_t count = std::min(ahead.find_first_not_of('\n'), ahead.size());
+    if (count == 0) return skipped;
+    in.Consume(count);
+    skipped += count;
+  }
+}
+
 absl::Status Malformed(absl::string_view content, absl::string_view why) {
   return absl::InvalidArgumentError(
       absl::StrCat("\"", absl::CHexEscape(content.substr(0, 64)), "\": ", why));
@@ -952,6 +964,7 @@ absl::Status ReadTextRoutes(ByteReader& in, const RouteFileOptions& options,
   bool has_form = false;
   RecordPlace place;
   for (;;) {
+    place.line += SkipNewlines(in);
     place = {in.offset(), place.line + 1};
     if (!has_form) {
       const absl::string_view head =

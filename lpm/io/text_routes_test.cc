@@ -21,6 +21,7 @@
 #include "lpm/io/table_file.h"
 #include "lpm/io/testing/bytes.h"
 #include "lpm/io/testing/read.h"
+#include "lpm/testing/instruction_count.h"
 
 namespace planb {
 namespace {
@@ -98,6 +99,21 @@ TEST(ReadTextRoutes, ReadsLinesOfEveryForm) {
                             "2001:db8::/32 8"));
     // Text does not describe next hops; the table may have descriptions.
     EXPECT_EQ(reading.Summary(), "4 routes, 0 hops, 1 repeated");
+  }
+}
+
+// A small compressed file may have millions.
+TEST(ReadTextRoutes, ABlankLineTakesFewInstructions) {
+  for (const std::string first : {"", "::/0 1\n"}) {
+    uint64_t counts[2] = {};
+    for (const size_t lines : {1, 1001}) {
+      const auto count = CountInstructions(
+          [&] { ReadText(first + std::string(lines, '\n')); });
+      if (absl::IsUnimplemented(count.status())) GTEST_SKIP() << count.status();
+      ASSERT_TRUE(count.ok()) << count.status();
+      counts[lines / 1000] = *count;
+    }
+    EXPECT_LT(counts[1], counts[0] + 20 * 1000) << first;
   }
 }
 

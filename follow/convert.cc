@@ -18,7 +18,6 @@ namespace {
 
 using absl::InvalidArgumentError;
 
-constexpr size_t kMaxInterface = 64;
 constexpr size_t kMaxLabel = 256;
 constexpr int kMaxMembers = 256;
 
@@ -157,9 +156,9 @@ absl::StatusOr<NextHop> FromProto(const v1::NextHop& next_hop) {
     if (!gateway.ok()) return gateway.status();
     decoded.gateway = *gateway;
   }
-  if (decoded.interface.size() > kMaxInterface) {
-    return InvalidArgumentError(
-        absl::StrCat("interface has more than ", kMaxInterface, " bytes"));
+  if (decoded.interface.size() > NextHop::kMaxInterface) {
+    return InvalidArgumentError(absl::StrCat("interface has more than ",
+                                             NextHop::kMaxInterface, " bytes"));
   }
   if (next_hop.has_attributes()) {
     absl::StatusOr<Attributes> attributes = FromProto(next_hop.attributes());

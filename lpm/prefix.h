@@ -132,6 +132,9 @@ class Attributes {
 // What a next-hop id means, for people and controllers; lookups return the id.
 // A plain value. Only `id` matters to the engine.
 struct NextHop {
+  // What a table takes of an interface; more than Linux lets it have.
+  static constexpr size_t kMaxInterface = 64;
+
   NextHopId id = kNoRoute;
   std::optional<Address> gateway;
   std::string interface;

@@ -38,8 +38,6 @@ namespace {
 
 constexpr absl::string_view kBlanks = " \t";
 constexpr absl::string_view kCommentStarts = "#;";
-// As planb.v1.NextHop has it: a server would refuse all that is sent with it.
-constexpr size_t kMaxInterface = 64;
 
 struct Line {
   absl::string_view text;   // its first kMaxTextLine bytes, without newline
@@ -914,11 +912,12 @@ absl::Status ConsumeNextHop(absl::Span<const absl::string_view>& words,
     return Malformed(word, "is there twice");
   }
   if (word == "dev") {
-    if (value.size() > kMaxInterface ||
+    if (value.size() > NextHop::kMaxInterface ||
         FirstUnprintable(value) != absl::string_view::npos) {
       return Malformed(
-          value, absl::StrCat("an interface has at most ", kMaxInterface,
-                              " bytes of UTF-8 without control characters"));
+          value,
+          absl::StrCat("an interface has at most ", NextHop::kMaxInterface,
+                       " bytes of UTF-8 without control characters"));
     }
     next_hop.interface = std::string(value);
     return absl::OkStatus();

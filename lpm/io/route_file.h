@@ -61,12 +61,12 @@ struct RouteFileOptions {
 // Reads the file at `path`, which may be a pipe.
 //
 // Text: `#` and `;` start a comment; where next hops are gateways, at the start
-// of a word, since names of interfaces have them too. A byte order mark (UTF-8)
-// is skipped. A last line without a newline is a line. All lines have the form
-// of the first one that shows a form and is well-formed in it; others are
-// malformed. If there is none, the first one that shows a form counts. So a
-// text has ids, which it does not describe, or gateways, which become next hops
-// numbered in order of appearance, and never both.
+// of a word that is no name of an interface, since these have them too. A byte
+// order mark (UTF-8) is skipped. A last line without a newline is a line. All
+// lines have the form of the first one that shows a form and is well-formed in
+// it; others are malformed. If there is none, the first one that shows a form
+// counts. So a text has ids, which it does not describe, or gateways, which
+// become next hops numbered in order of appearance, and never both.
 // - "PREFIX NEXTHOP": a prefix that Prefix::Parse accepts, and an id. Prefixes
 //   alone take RouteFileOptions::next_hop.
 // - "PREFIX via GATEWAY dev INTERFACE", either part alone, and all that

@@ -94,14 +94,22 @@ absl::Status Malformed(absl::string_view content, absl::string_view why) {
 }
 
 // Where the comment of a line starts, or its end. With `in_words`, where words
-// have these characters, as names of interfaces do, it starts after a blank.
+// have these characters, as names of interfaces do, it starts after a blank,
+// and not after the word that a name follows.
 size_t CommentOf(absl::string_view line, bool in_words) {
-  for (size_t at = 0;; ++at) {
-    at = std::min(line.find_first_of(kCommentStarts, at), line.size());
-    if (at == 0 || at == line.size() || !in_words ||
-        absl::StrContains(kBlanks, line[at - 1])) {
+  size_t at = std::min(line.find_first_of(kCommentStarts), line.size());
+  if (!in_words || at == line.size()) return at;
+  at = 0;
+  for (bool name = false;;) {
+    at = std::min(line.find_first_not_of(kBlanks, at), line.size());
+    if (at == line.size() ||
+        (!name && absl::StrContains(kCommentStarts, line[at]))) {
       return at;
     }
+    const size_t end = std::min(line.find_first_of(kBlanks, at), line.size());
+    const absl::string_view word = line.substr(at, end - at);
+    name = !name && (word == "dev" || word == "on");
+    at = end;
   }
 }
 

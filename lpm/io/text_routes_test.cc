@@ -860,21 +860,31 @@ TEST(TextForms, NamesOfInterfacesHaveWhatStartsComments) {
                         "  ;dev x\n"
                         "10.3.0.0/16\n"
                         "\tnexthop dev e weight 1 # y\n"
-                        "\tnexthop via 192.0.2.1 dev a#b;c weight 1\n",
+                        "\tnexthop via 192.0.2.1 dev a#b;c weight 1\n"
+                        "10.4.0.0/16 via 192.0.2.1 dev #0 # dev x\n"
+                        "10.5.0.0/16 dev dev ; dev x\n"
+                        "10.6.0.0/16\n"
+                        "\tnexthop dev ;1 weight 1\n",
                         {.strict = true})),
       ElementsAre("10.0.0.0/8 192.0.2.1%ppp#0", "10.1.0.0/16 %e;1",
-                  "10.3.0.0/16 %e*1 192.0.2.1%a#b;c*1"));
+                  "10.3.0.0/16 %e*1 192.0.2.1%a#b;c*1",
+                  "10.4.0.0/16 192.0.2.1%#0", "10.5.0.0/16 %dev",
+                  "10.6.0.0/16 %;1"));
   EXPECT_THAT(Meanings(ReadForm("10.0.0.0/8  unicast [s 10:00] * (200)\n"
                                 "\tvia 192.0.2.1 on ppp#0\n"
                                 "10.1.0.0/16 unicast [s#1 10:00] * (200) ; x\n"
-                                "\tdev e;1\n",
+                                "\tdev e;1\n"
+                                "10.2.0.0/16 unicast [s 10:00] * (200)\n"
+                                "\tvia 192.0.2.1 on #0 weight 1\n"
+                                "10.3.0.0/16 dev ;1 [s 10:00] * (200)\n",
                                 {.strict = true})),
-              ElementsAre("10.0.0.0/8 192.0.2.1%ppp#0", "10.1.0.0/16 %e;1"));
-  // A name that begins so cannot be told from a comment.
+              ElementsAre("10.0.0.0/8 192.0.2.1%ppp#0", "10.1.0.0/16 %e;1",
+                          "10.2.0.0/16 192.0.2.1%#0", "10.3.0.0/16 %;1"));
+  // A comment is no name.
   EXPECT_THAT(
-      ReadForm("10.0.0.0/8 dev e\n10.1.0.0/16 dev #0\n", {.strict = true})
+      ReadForm("10.0.0.0/8 dev e\n10.1.0.0/16 dev # x\n", {.strict = true})
           .status.message(),
-      HasSubstr("F:2: \"dev\": has no value"));
+      HasSubstr("F:2: \"x\": is unknown"));
   // Where words have none, a comment needs no blank.
   EXPECT_THAT(
       ReadForm("10.0.0.0/8 7# x\n10.1.0.0/16 8;y\n", {.strict = true}).Lines(),

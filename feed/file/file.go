@@ -11,6 +11,9 @@
 //	198.51.100.0/24 blackhole                            # or unreachable, prohibit
 //	203.0.113.0/24 via 192.0.2.1 path 64500,{64501,64502} community 64500:1 tag site=fra
 //
+// A # at the start of a word begins a comment, unless the word is the name of an
+// interface.
+//
 // A file whose first line is a header with the column "prefix" is CSV; the others are
 // "id", "gateway", "interface", "weight", "label", "as", "path", "community" and "tag". Rows of one prefix are the next
 // hops of one route.
@@ -188,8 +191,7 @@ func parseText(ctx context.Context, text io.Reader, maxRoutes int) ([]source.Rou
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		line, _, _ := strings.Cut(lines.Text(), "#")
-		words := strings.Fields(line)
+		words := withoutComment(strings.Fields(lines.Text()))
 		if len(words) == 0 {
 			continue
 		}
@@ -209,6 +211,24 @@ func parseText(ctx context.Context, text io.Reader, maxRoutes int) ([]source.Rou
 		return nil, fmt.Errorf("%d: %w", number, err)
 	}
 	return routes, nil
+}
+
+// The words before a comment, which starts anywhere in a prefix and an id, and else at
+// the start of a word: names of interfaces and tags have a # too, and what follows dev may
+// begin with it.
+func withoutComment(words []string) []string {
+	name := false
+	for i, word := range words {
+		at := strings.IndexByte(word, '#')
+		if i < 2 && at > 0 {
+			return append(words[:i:i], word[:at])
+		}
+		if at == 0 && !name {
+			return words[:i]
+		}
+		name = !name && (word == "dev" || word == "interface")
+	}
+	return words
 }
 
 // Reads a prefix without host bits; an address is one of its full length.

@@ -63,6 +63,28 @@ func TestTextAndCSVSayTheSame(t *testing.T) {
 	}
 }
 
+// Linux lets an interface have any name without blanks and slashes.
+func TestNamesOfInterfacesHaveWhatStartsComments(t *testing.T) {
+	for line, want := range map[string]string{
+		"10.0.0.0/8 via 192.0.2.1 dev ppp#0 # dev x":   "10.0.0.0/8 [{192.0.2.1 ppp#0 0   0}]",
+		"10.0.0.0/8 via 192.0.2.1 dev #0 weight 2 # x": "10.0.0.0/8 [{192.0.2.1 #0 2   0}]",
+		"10.0.0.0/8 dev dev #0":                        "10.0.0.0/8 [{invalid IP dev 0   0}]",
+		"10.0.0.0/8 7# via":                            "10.0.0.0/8 [{invalid IP  0   7}]",
+		"10.0.0.0/8 blackhole#7 via":                   "10.0.0.0/8 [{invalid IP  0 blackhole  0}]",
+		"10.0.0.0/8# 7":                                "1: no next hop",
+		"10.0.0.0/8 #7":                                "1: no next hop",
+		"10.0.0.0/8 via 192.0.2.1 dev":                 `1: "dev" has no value`,
+	} {
+		if said := say(t, line); said != want {
+			t.Errorf("%q: %q, not %q", line, said, want)
+		}
+	}
+	routes, err := parse(t.Context(), strings.NewReader("10.0.0.0/8 dev e tag a=#1#2"), 10)
+	if err != nil || routes[0].Paths[0].Attributes.Decode().Tags[0].Value != "#1#2" {
+		t.Error(routes, err)
+	}
+}
+
 func TestWhatIsNoRegularFileIsRefusedAndDoesNotBlock(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {

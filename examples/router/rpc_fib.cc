@@ -29,7 +29,25 @@ constexpr size_t kMostInFlight = 1024;
 // hash of its destination: 96 bits.
 class LastAnswers {
  public:
+  struct Entry {
+    uint64_t destination = 0;  // its hash
+    uint32_t flow_hash = 0;
+    NextHopId next_hop = kUndecided;
+  };
+
   LastAnswers() : sets_(kSets) {}
+
+  // About a packet of `burst`.
+  static Entry EntryOf(const Burst& burst, size_t i, NextHopId next_hop) {
+    uint64_t high = 4, low = 0;  // begins no IPv6 address that is forwarded
+    if (i < burst.v6) {
+      std::memcpy(&high, &burst.addresses_v6[16 * i], 8);
+      std::memcpy(&low, &burst.addresses_v6[16 * i + 8], 8);
+    } else {
+      std::memcpy(&low, &burst.addresses_v4[4 * (i - burst.v6)], 4);
+    }
+    return {absl::HashOf(high, low), burst.flow_hashes[i], next_hop};
+  }
 
   // An answer about this flow is asked for: of many flows, the sets are in no
   // near cache.
@@ -42,16 +60,19 @@ class LastAnswers {
       if (i + kAhead < burst.size()) {
         __builtin_prefetch(&SetOf(burst.flow_hashes[i + kAhead]), 1);
       }
-      const Entry entry = EntryOf(burst, i, burst.next_hops[i]);
-      Set& set = SetOf(entry.flow_hash);
-      const size_t way = set.Find(entry);
-      if (way < kWays) {
-        set.ways[way].next_hop = entry.next_hop;
-      } else {
-        std::move_backward(set.ways.begin(), set.ways.end() - 1,
-                           set.ways.end());  // the oldest goes
-        set.ways[0] = entry;
-      }
+      Keep(EntryOf(burst, i, burst.next_hops[i]));
+    }
+  }
+
+  void Keep(const Entry& entry) {
+    Set& set = SetOf(entry.flow_hash);
+    const size_t way = set.Find(entry);
+    if (way < kWays) {
+      set.ways[way].next_hop = entry.next_hop;
+    } else {
+      std::move_backward(set.ways.begin(), set.ways.end() - 1,
+                         set.ways.end());  // the oldest goes
+      set.ways[0] = entry;
     }
   }
 
@@ -67,11 +88,6 @@ class LastAnswers {
 
  private:
   static constexpr size_t kSets = 1 << 14, kWays = 4, kAhead = 16;
-  struct Entry {
-    uint64_t destination = 0;  // its hash
-    uint32_t flow_hash = 0;
-    NextHopId next_hop = kUndecided;
-  };
   struct alignas(64) Set {
     // The way of the flow, or kWays.
     size_t Find(const Entry& entry) const {
@@ -85,16 +101,6 @@ class LastAnswers {
     std::array<Entry, kWays> ways;
   };
 
-  static Entry EntryOf(const Burst& burst, size_t i, NextHopId next_hop) {
-    uint64_t high = 4, low = 0;  // begins no IPv6 address that is forwarded
-    if (i < burst.v6) {
-      std::memcpy(&high, &burst.addresses_v6[16 * i], 8);
-      std::memcpy(&low, &burst.addresses_v6[16 * i + 8], 8);
-    } else {
-      std::memcpy(&low, &burst.addresses_v4[4 * (i - burst.v6)], 4);
-    }
-    return {absl::HashOf(high, low), burst.flow_hashes[i], next_hop};
-  }
   Set& SetOf(uint32_t flow_hash) { return sets_[flow_hash % kSets]; }
 
   std::vector<Set> sets_;
@@ -164,6 +170,8 @@ class RpcBursts : public Lookups {
   struct Question {
     Several bursts;  // none: they went on alone
     bool halves;
+    // About whom it is then, in the order of the answers.
+    std::vector<LastAnswers::Entry> late = {};
   };
 
   // Bursts go at once if no message is under way, else by the half of what may
@@ -229,8 +237,9 @@ class RpcBursts : public Lookups {
     heard_ = MonotonicNow();
     answered_once_ = true;
     away_ = false;
-    const Question question = std::move(questions_.front());
+    Question question = std::move(questions_.front());
     questions_.pop_front();
+    if (result_.status.ok()) KeepLate(question);
     size_t all_v6 = 0, all_v4 = 0;
     for (const Waiting* const waiting : question.bursts) {
       all_v6 += waiting->burst->v6;
@@ -265,13 +274,40 @@ class RpcBursts : public Lookups {
     AskPending();
   }
 
+  // An answer that comes too late for its packets is good for the next ones of
+  // their flows. Else a server that is slow for long, and not away, would leave
+  // new flows without any.
+  void KeepLate(Question& question) {
+    for (size_t i = 0; i < question.late.size(); ++i) {
+      question.late[i].next_hop = result_.next_hops[i];
+      if (result_.next_hops[i] == kUndecided) {
+        whole_until_ = heard_ + options_.whole_addresses;
+      } else {
+        last_answers_.Keep(question.late[i]);
+      }
+    }
+  }
+
+  static void MakeLate(Question& question) {
+    // As Ask has them.
+    for (const bool of_v6 : {!question.halves, question.halves}) {
+      for (const Waiting* const waiting : question.bursts) {
+        const Burst& burst = *waiting->burst;
+        for (size_t i = of_v6 ? 0 : burst.v6;
+             i < (of_v6 ? burst.v6 : burst.size()); ++i) {
+          question.late.push_back(LastAnswers::EntryOf(burst, i, kUndecided));
+        }
+      }
+    }
+    question.bursts.clear();
+  }
+
   // The server is away: what waits gets the last answers.
   void GoOnAlone() {
     away_ = !questions_.empty();
     const bool answer = MonotonicNow() - heard_ < options_.grace;
     pending_.clear();
-    // Their answers come too, and are nothing's.
-    for (Question& question : questions_) question.bursts.clear();
+    for (Question& question : questions_) MakeLate(question);
     for (Waiting& waiting : waiting_) {
       if (waiting.done) continue;
       waiting.done = true;

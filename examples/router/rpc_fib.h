@@ -25,7 +25,8 @@ struct RpcOptions {
   // server's reading: sending never waits.
   size_t in_flight = 32;
   // A server that answered and is silent for so long is away: packets that
-  // wait, and those that come, get the last answer about their destination.
+  // wait, and those that come, get the last answer about their flow, or none.
+  // An answer that comes later is such a last one.
   absl::Duration patience = absl::Milliseconds(50);
   // And after so long none at all: they are dropped.
   absl::Duration grace = absl::Seconds(10);

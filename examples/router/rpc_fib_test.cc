@@ -3,6 +3,8 @@
 #include "examples/router/rpc_fib.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
 
 #include <atomic>
 #include <cstring>
@@ -138,7 +140,10 @@ TEST_F(RpcFib, AnswersBurstsInOrderWithSeveralInFlight) {
 class Questions : public client::LookupObserver {
  public:
   void OnSent(size_t) override { ++count; }
-  size_t count = 0;
+  void OnAnswered(size_t, absl::Duration, const absl::Status&) override {
+    ++answered;
+  }
+  size_t count = 0, answered = 0;
 };
 
 // Where prefixes beyond /64 begin to decide, upper halves no longer do.
@@ -280,6 +285,49 @@ TEST_F(RpcFib, GoesOnWithTheLastAnswersAndThenWithNone) {
     ASSERT_TRUE(ask_server(first));
     Expect(burst, first, 500);
   }
+}
+
+// A server that is slow, and not away, would else leave new flows without any.
+TEST_F(RpcFib, ALateAnswerIsForTheNextPacketsOfItsFlow) {
+  Update({{*Prefix::Parse("2001:db8:5::7/128"), 900}});
+  Questions questions;
+  const auto lookups = Open({.in_flight = 4,
+                             .patience = absl::Milliseconds(50),
+                             .grace = absl::Minutes(1),
+                             .whole_addresses = absl::Minutes(1),
+                             .observer = &questions});
+  // Sends bursts while the server does not read, then lets it answer. Two of
+  // them share a message.
+  const auto ask = [&](std::vector<Burst>& bursts) {
+    server_->Kill(SIGSTOP);
+    ASSERT_EQ(waitpid(server_->pid(), nullptr, WUNTRACED), server_->pid());
+    for (size_t i = 0; i < bursts.size(); ++i) {
+      Fill(bursts[i], 3 * i, 3, 2);
+      lookups->Start(bursts[i]);
+    }
+    for (Burst& burst : bursts) EXPECT_EQ(Await(*lookups), &burst);
+    server_->Kill(SIGCONT);
+    const absl::Time deadline = absl::Now() + absl::Seconds(30);
+    while (questions.answered < questions.count && absl::Now() < deadline) {
+      EXPECT_EQ(lookups->Finished(), nullptr);
+    }
+    EXPECT_EQ(questions.answered, questions.count);
+  };
+  // The first answer is waited for.
+  Burst first;
+  Fill(first, 50, 1, 1);
+  lookups->Start(first);
+  ASSERT_EQ(Await(*lookups), &first);
+  std::vector<Burst> bursts(3);
+  ask(bursts);
+  EXPECT_EQ(bursts[0].next_hops[0], kUndecided);
+  // The upper half of the divided /64 was asked about first.
+  ask(bursts);
+  EXPECT_EQ(bursts[1].next_hops[2], kUndecided);
+  ask(bursts);
+  EXPECT_EQ(bursts[1].next_hops[2], 900U);
+  bursts[1].next_hops[2] = 6;
+  for (size_t i = 0; i < bursts.size(); ++i) Expect(bursts[i], 3 * i, 1);
 }
 
 // One of them is about a /64 that is divided: it alone is asked again.

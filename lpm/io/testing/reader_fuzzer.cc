@@ -134,6 +134,9 @@ void CheckReader(const Reader& reader, const std::string& bytes,
 void CheckFile(const std::string& bytes) {
   const Reading lenient = ReadAny(bytes);
   CheckReading(lenient);
+  // A decompressor needs too much, or makes too much of what it has read by
+  // then, which depends on the pieces.
+  if (absl::IsResourceExhausted(lenient.status)) return;
   if (lenient.status.ok()) {
     CheckReport(lenient);
   } else if (bytes.substr(0, kTableFileMagic.size()) == kTableFileMagic) {
@@ -276,6 +279,7 @@ void CheckTrace(const std::vector<UpdateEvent>& events) {
 
 void CheckUpdateFile(const std::string& bytes) {
   const UpdateReading lenient = ReadUpdates(bytes);
+  if (absl::IsResourceExhausted(lenient.status)) return;
   if (lenient.status.ok()) {
     CheckReport(lenient);
     CheckStrict(ReadUpdates(bytes, /*strict=*/true), lenient);

@@ -282,19 +282,30 @@ struct Zstd {
     size_t avail_in;
     char* next_out;
     size_t avail_out;
+    size_t wanted;  // to the end of the block
+    bool full;      // the decoder may have more of the block
   };
   static constexpr absl::string_view kName = "zstd";
 
   static bool Start(Stream* stream) {
     stream->decoder = ZSTD_createDStream();
-    return stream->decoder != nullptr &&
-           ZSTD_isError(ZSTD_DCtx_setParameter(
+    if (stream->decoder == nullptr) return false;
+    stream->wanted = ZSTD_initDStream(stream->decoder);
+    return ZSTD_isError(ZSTD_DCtx_setParameter(
                stream->decoder, ZSTD_d_windowLogMax, kWindowLog)) == 0;
   }
+  // Of a call that meets a corrupt block nothing comes out, also of the blocks
+  // before it: each call gets one block.
   static Step Decode(Stream* stream) {
-    ZSTD_inBuffer in = {stream->next_in, stream->avail_in, 0};
+    const bool flush = stream->full;
+    ZSTD_inBuffer in = {
+        stream->next_in,
+        flush ? 0 : std::min(stream->avail_in, stream->wanted), 0};
     ZSTD_outBuffer out = {stream->next_out, stream->avail_out, 0};
     const size_t left = ZSTD_decompressStream(stream->decoder, &out, &in);
+    stream->wanted = left;
+    stream->full = out.pos == out.size;
+    if (flush && out.pos == 0 && left > 0) return Decode(stream);
     stream->avail_in -= in.pos;
     stream->avail_out -= out.pos;
     if (left == 0) return Step::kMemberEnd;

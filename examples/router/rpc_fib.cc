@@ -170,7 +170,7 @@ class RpcBursts : public Lookups {
   struct Question {
     Several bursts;  // none: they went on alone
     bool halves;
-    // About whom it is then, in the order of the answers.
+    // What the answers are about then, in their order.
     std::vector<LastAnswers::Entry> late = {};
   };
 

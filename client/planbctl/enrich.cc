@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bitset>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
@@ -30,6 +31,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/flags/flag.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -424,6 +426,7 @@ class JsonMembers {
     for (const std::string& name : names) slots_.emplace(name, slots_.size());
     count_ = names.size();
     for (const std::string& name : added) slots_.emplace(name, count_);
+    for (const auto& [name, slot] : slots_) lengths_.set(LengthOf(name));
     sqlite3* database = nullptr;
     if (sqlite3_open(":memory:", &database) != SQLITE_OK) {
       return absl::ResourceExhaustedError("no memory for SQLite");
@@ -448,8 +451,13 @@ class JsonMembers {
     there = "";
     unescaped_.clear();
     if (!IsObject(line)) return false;
+    // There is one at each step, and find_first_not_of makes a table each time.
     const auto skip_blanks = [&](size_t at) {
-      return std::min(line.find_first_not_of(" \t\r\n", at), line.size());
+      while (at < line.size() && absl::ascii_isspace(
+                                     static_cast<unsigned char>(line[at]))) {
+        ++at;
+      }
+      return std::min(at, line.size());
     };
     for (size_t at = skip_blanks(line.find('{') + 1);
          at < line.size() && line[at] == '"'; at = skip_blanks(at + 1)) {
@@ -457,6 +465,7 @@ class JsonMembers {
       const absl::string_view name = TextOf(line.substr(at, name_end - at));
       const size_t value = skip_blanks(skip_blanks(name_end) + 1);
       at = EndOfValue(line, value);
+      if (!lengths_[LengthOf(name)]) continue;
       const auto slot = slots_.find(name);
       if (slot == slots_.end()) continue;
       if (slot->second == count_) {
@@ -490,6 +499,10 @@ class JsonMembers {
     return unescaped_.emplace_back(Unescaped(value));
   }
 
+  static size_t LengthOf(absl::string_view name) {
+    return std::min(name.size(), kLongestName);
+  }
+
   struct Close {
     void operator()(sqlite3* database) { sqlite3_close(database); }
     void operator()(sqlite3_stmt* statement) { sqlite3_finalize(statement); }
@@ -498,6 +511,9 @@ class JsonMembers {
   std::unique_ptr<sqlite3_stmt, Close> statement_;
   // Places in the texts; count_: of a member that is to be added.
   absl::flat_hash_map<std::string, size_t> slots_;
+  // Of their names: most members are none of them, which is seen without a hash.
+  static constexpr size_t kLongestName = 63;  // and all longer ones
+  std::bitset<kLongestName + 1> lengths_;
   size_t count_ = 0;
   std::deque<std::string> unescaped_;  // texts of the line
 };

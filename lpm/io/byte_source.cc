@@ -298,9 +298,9 @@ struct Zstd {
   // before it: each call gets one block.
   static Step Decode(Stream* stream) {
     const bool flush = stream->full;
-    ZSTD_inBuffer in = {
-        stream->next_in,
-        flush ? 0 : std::min(stream->avail_in, stream->wanted), 0};
+    ZSTD_inBuffer in = {stream->next_in,
+                        flush ? 0 : std::min(stream->avail_in, stream->wanted),
+                        0};
     ZSTD_outBuffer out = {stream->next_out, stream->avail_out, 0};
     const size_t left = ZSTD_decompressStream(stream->decoder, &out, &in);
     stream->wanted = left;

@@ -453,8 +453,8 @@ class JsonMembers {
     if (!IsObject(line)) return false;
     // There is one at each step, and find_first_not_of makes a table each time.
     const auto skip_blanks = [&](size_t at) {
-      while (at < line.size() && absl::ascii_isspace(
-                                     static_cast<unsigned char>(line[at]))) {
+      while (at < line.size() &&
+             absl::ascii_isspace(static_cast<unsigned char>(line[at]))) {
         ++at;
       }
       return std::min(at, line.size());
@@ -511,7 +511,8 @@ class JsonMembers {
   std::unique_ptr<sqlite3_stmt, Close> statement_;
   // Places in the texts; count_: of a member that is to be added.
   absl::flat_hash_map<std::string, size_t> slots_;
-  // Of their names: most members are none of them, which is seen without a hash.
+  // Of their names: most members are none of them, which is seen without a
+  // hash.
   static constexpr size_t kLongestName = 63;  // and all longer ones
   std::bitset<kLongestName + 1> lengths_;
   size_t count_ = 0;

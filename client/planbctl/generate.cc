@@ -1,15 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// planbctl generate: writes a synthetic routing table as text.
+// planbctl generate and convert: write a routing table as text, a synthetic one
+// or that of a file. They need no server.
 
+#include <algorithm>
 #include <cstdio>
+#include <map>
 #include <string>
+#include <vector>
 
 #include "absl/flags/flag.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "client/attributes.h"
+#include "client/call.h"
 #include "client/planbctl/command.h"
 #include "client/planbctl/flags.h"
+#include "client/planbctl/record.h"
 #include "client/planbctl/route_source.h"
 
 namespace planb::client {
@@ -49,6 +57,145 @@ ExitCode Run(const Arguments& arguments) {
   }
   return ExitCode::kOk;
 }
+
+// The columns of planb-feed's CSV, but for those of tags.
+constexpr absl::string_view kColumns =
+    "prefix,id,gateway,interface,weight,label,as,path,community,extended,"
+    "local_pref,med";
+
+// The columns of a next hop from "label" on. `tags`: how many columns of them.
+std::string MeaningColumns(const NextHop& hop, int tags) {
+  const v1::Attributes attributes = ToProto(hop.attributes);
+  std::vector<std::string> communities, extended;
+  for (const uint32_t community : attributes.communities()) {
+    communities.push_back(CommunityText(community));
+  }
+  for (const auto& community : attributes.large_communities()) {
+    communities.push_back(CommunityText(community));
+  }
+  for (const uint64_t community : attributes.extended_communities()) {
+    extended.push_back(ExtendedCommunityText(community));
+  }
+  std::string columns = CsvText(hop.label);
+  const auto add = [&](bool has, const auto& value) {
+    absl::StrAppend(&columns, ",", has ? absl::StrCat(value) : "");
+  };
+  add(attributes.origin_as() != 0, attributes.origin_as());
+  absl::StrAppend(&columns, ",", CsvText(AsPathText(attributes)), ",",
+                  absl::StrJoin(communities, " "), ",",
+                  absl::StrJoin(extended, " "));
+  add(attributes.has_local_preference(), attributes.local_preference());
+  add(attributes.has_med(), attributes.med());
+  for (int i = 0; i < tags; ++i) {
+    const bool has = i < attributes.tags_size();
+    absl::StrAppend(&columns, ",",
+                    has ? CsvText(absl::StrCat(attributes.tags(i).key(), "=",
+                                               attributes.tags(i).value()))
+                        : "");
+  }
+  return columns;
+}
+
+// A table of a file as rows, of each next hop of a route one.
+class CsvTable {
+ public:
+  CsvTable(std::vector<NextHop> next_hops, std::vector<NextHopGroup> groups) {
+    for (const NextHop& hop : next_hops) {
+      tags_ = std::max(tags_, ToProto(hop.attributes).tags_size());
+    }
+    for (const NextHop& hop : next_hops) {
+      std::string gateway =
+          hop.gateway.has_value() ? hop.gateway->ToString() : "";
+      // An object that says nothing is its id.
+      const bool says = !gateway.empty() || !hop.interface.empty() ||
+                        !hop.label.empty() || hop.attributes != Attributes();
+      hops_[hop.id] = {absl::StrCat(says ? "" : absl::StrCat(hop.id), ",",
+                                    gateway, ",", CsvText(hop.interface)),
+                       MeaningColumns(hop, tags_)};
+    }
+    for (NextHopGroup& group : groups) {
+      groups_[group.id] = std::move(group.members);
+    }
+  }
+
+  std::string Header() const {
+    std::string header(kColumns);
+    for (int i = 0; i < tags_; ++i) header += ",tag";
+    return header += '\n';
+  }
+
+  std::string Rows(const Route& route) {
+    std::string rows;
+    const auto group = groups_.find(route.next_hop);
+    if (group == groups_.end()) {
+      AppendRow(route.prefix, {route.next_hop, /*weight=*/0}, rows);
+    } else {
+      for (const NextHopGroup::Member& member : group->second) {
+        AppendRow(route.prefix, member, rows);
+      }
+    }
+    return rows;
+  }
+
+ private:
+  struct Hop {
+    std::string where;    // id, gateway, interface
+    std::string meaning;  // the columns after the weight
+  };
+
+  void AppendRow(const Prefix& prefix, const NextHopGroup::Member& member,
+                 std::string& rows) {
+    Hop& hop = hops_[member.next_hop];
+    if (hop.where.empty()) {
+      hop = {absl::StrCat(member.next_hop, ",,"), MeaningColumns({}, tags_)};
+    }
+    const std::string weight =
+        member.weight == 0 ? "" : absl::StrCat(member.weight);
+    absl::StrAppend(&rows, prefix.ToString(), ",", hop.where, ",", weight, ",",
+                    hop.meaning, "\n");
+  }
+
+  int tags_ = 0;
+  std::map<NextHopId, Hop> hops_;
+  std::map<NextHopId, std::vector<NextHopGroup::Member>> groups_;
+};
+
+ExitCode RunConvert(const Arguments& arguments) {
+  RouteCollector collector;
+  const auto report =
+      ReadRoutes(arguments[0], absl::GetFlag(FLAGS_strict), collector);
+  if (!report.ok()) return FailFile(report.status());
+  CsvTable table(collector.TakeNextHops(), collector.TakeGroups());
+  std::string text = table.Header();
+  bool written = true;
+  for (const Route& route : collector.TakeRoutes()) {
+    text += table.Rows(route);
+    if (text.size() < 1 << 16) continue;
+    written &= std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
+    text.clear();
+  }
+  written &= std::fwrite(text.data(), 1, text.size(), stdout) == text.size() &&
+             std::fflush(stdout) == 0;
+  if (!written) return FailUsage("cannot write the standard output");
+  return report->whole() ? ExitCode::kOk : ExitCode::kNegative;
+}
+
+const RegisteredCommand kConvertCommand({
+    .name = "convert",
+    .arguments = "FILE",
+    .summary = "print a routing table of any form as CSV",
+    .description =
+        "Reads FILE (\"-\": the standard input) as \"load\" does, in each of "
+        "its "
+        "forms, and prints its "
+        "routes as the CSV that planb-feed reads: sorted, a row for each next "
+        "hop of a route, and what next hops mean in place of their ids. With "
+        "--strict a malformed record is an error; else it is left out, and the "
+        "exit code is 1. Needs no server.",
+    .flags = {"next_hop", "csv_columns", "attributes", "allow_empty", "strict"},
+    .run = RunConvert,
+    .needs_server = false,
+});
 
 const RegisteredCommand kGenerateCommand({
     .name = "generate",

@@ -161,6 +161,43 @@ TEST_F(PlanbctlTableTest, GenerateWritesWhatLoadReads) {
   Fails(2, words + " >/dev/full");
 }
 
+TEST_F(PlanbctlTableTest, ConvertPrintsATableOfAnyFormAsRows) {
+  const std::string header =
+      "prefix,id,gateway,interface,weight,label,as,path,community,extended,"
+      "local_pref,med";
+  const std::string convert = "--server=nonsense convert ";  // asks none
+  EXPECT_EQ(Do(convert + Write("ids", "::/0 7\n10.0.0.0/8 8\n")),
+            header + "\n10.0.0.0/8,8,,,,,,,,,,\n::/0,7,,,,,,,,,,\n");
+  EXPECT_EQ(
+      Do(convert + Write("ip",
+                         "10.0.0.0/8\n\tnexthop via 192.0.2.1 dev e weight 3\n"
+                         "\tnexthop via 192.0.2.2 dev e weight 1\n"
+                         "blackhole 10.1.0.0/16\n")),
+      header +
+          "\n10.0.0.0/8,,192.0.2.1,e,3,,,,,,,\n"
+          "10.0.0.0/8,,192.0.2.2,e,1,,,,,,,\n"
+          "10.1.0.0/16,,,,,blackhole,,,,,,\n");
+  Do("nexthop set 7 --gateway=fe80::1 --interface=eth0 --label='a, b' "
+     "--origin_as=64496 --as_path='64500 {1,2}' --communities=64500:1,64500:2 "
+     "--extended_communities=0x0002fbf400000064 "
+     "--large_communities=64500:1:2 --local_preference=0 --med=3 "
+     "--tag=site=fra,rack=");
+  Do("routes replace " + Write("one", "::/0 7\n10.0.0.0/8 9\n"));
+  const std::string table = Scratch("table.plb");
+  Do("snapshot export " + table);
+  EXPECT_EQ(Do(convert + table),
+            header +
+                ",tag,tag\n10.0.0.0/8,9,,,,,,,,,,,,\n"
+                "::/0,,fe80::1,eth0,,\"a, b\",64496,"
+                "\"64500 {1,2}\",64500:1 64500:2 64500:1:2,"
+                "0x0002fbf400000064,0,3,site=fra,rack=\n");
+  const std::string broken = Write("broken", "::/0 7\nx\n");
+  EXPECT_EQ(Fails(1, convert + broken, "1 records malformed"),
+            header + "\n::/0,7,,,,,,,,,,\n");
+  EXPECT_EQ(Fails(2, convert + "--strict " + broken, ":2: "), "");
+  Fails(2, convert + Write("ids", "::/0 7\n") + " >/dev/full");
+}
+
 TEST_F(PlanbctlTableTest, VerifyFindsEveryDifference) {
   const std::string same =
       Write("same", "2001:db8::/32 5\n2001:db8:1::/48 7\n10.0.0.0/8 6\n");

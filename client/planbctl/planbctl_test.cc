@@ -150,7 +150,8 @@ constexpr char kWrong[] =
     "bench --form=upper --family=ipv4, bench --streams=2 --connections=3, "
     "bench --warmup=-1s, bench --client_cpus=x, bench --client_cpus=1023, "
     "generate one two, generate --routes=many, "
-    "generate /nonexistent/file, --server=localhost status, "
+    "generate /nonexistent/file, convert, convert /nonexistent, "
+    "--server=localhost status, "
     "--server=unix://x status";
 
 class PlanbctlTest : public testing::PlanbctlFixture {};

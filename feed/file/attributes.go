@@ -9,6 +9,8 @@ import (
 	"strings"
 	"unicode"
 
+	"google.golang.org/protobuf/proto"
+
 	"planb.dev/lookup/client/go/planbv1"
 	"planb.dev/lookup/feed/source"
 )
@@ -35,7 +37,23 @@ func addAttribute(to source.Attributes, field, value string) (source.Attributes,
 			a.OriginAs = source.Origin(a.AsPath)
 		}
 	case "community":
-		err = addCommunity(a, value)
+		for _, word := range strings.Fields(value) {
+			if err == nil {
+				err = addCommunity(a, word)
+			}
+		}
+	case "extended":
+		for _, word := range strings.Fields(value) {
+			number, wrong := strconv.ParseUint(word, 0, 64)
+			if wrong != nil {
+				return "", fmt.Errorf("%q is no extended community", word)
+			}
+			a.ExtendedCommunities = append(a.ExtendedCommunities, number)
+		}
+	case "local_pref":
+		a.LocalPreference, err = parseNumber(value)
+	case "med":
+		a.Med, err = parseNumber(value)
 	case "tag":
 		err = addTag(a, value)
 	}
@@ -47,6 +65,11 @@ func addAttribute(to source.Attributes, field, value string) (source.Attributes,
 		return "", fmt.Errorf("%s %q is more than a server takes", field, value)
 	}
 	return encoded, nil
+}
+
+func parseNumber(text string) (*uint32, error) {
+	number, err := strconv.ParseUint(text, 10, 32)
+	return proto.Uint32(uint32(number)), err
 }
 
 func parseAS(text string) (uint32, error) {

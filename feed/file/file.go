@@ -15,8 +15,10 @@
 // interface.
 //
 // A file whose first line is a header with the column "prefix" is CSV; the others are
-// "id", "gateway", "interface", "weight", "label", "as", "path", "community" and "tag". Rows of one prefix are the next
-// hops of one route.
+// "id", "gateway", "interface", "weight", "label", "as", "path", "community", "extended", "local_pref",
+// "med" and "tag". Rows of one prefix are the next hops of one route.
+//
+// Every other form is planbctl's to read: `planbctl convert` makes CSV of it.
 package file
 
 import (
@@ -31,6 +33,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"os"
+	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -48,6 +51,8 @@ const (
 	chunk = 4096
 	// A file that changed so shortly before may change again with the same time.
 	settled = 100 * time.Millisecond
+	// One that could not be read, and is as it was, is read again so much later.
+	retry = 10 * time.Second
 )
 
 type config struct {
@@ -55,6 +60,10 @@ type config struct {
 	Poll       time.Duration `yaml:"poll"`
 	MaxRoutes  int           `yaml:"max_routes"`
 	AllowEmpty bool          `yaml:"allow_empty"`
+	// The program planbctl, which reads the file; empty: it is text or CSV.
+	Convert string `yaml:"convert"`
+	// What of a path of MRT planbctl takes.
+	Attributes string `yaml:"attributes"`
 }
 
 type file struct {
@@ -64,7 +73,7 @@ type file struct {
 
 // New is a source.New.
 func New(o source.Options) (source.Source, error) {
-	f := &file{config{Poll: time.Second, MaxRoutes: 4_000_000}, o.Log}
+	f := &file{config{Poll: time.Second, MaxRoutes: 4_000_000, Attributes: "gateway"}, o.Log}
 	if err := o.Decode(&f.config); err != nil {
 		return nil, err
 	}
@@ -75,6 +84,13 @@ func New(o source.Options) (source.Source, error) {
 		return nil, fmt.Errorf("options.poll: %s is less than 10ms", f.Poll)
 	case f.MaxRoutes < 1:
 		return nil, fmt.Errorf("options.max_routes: %d is less than 1", f.MaxRoutes)
+	case !slices.Contains([]string{"gateway", "origin", "full"}, f.Attributes):
+		return nil, fmt.Errorf("options.attributes: %q is not gateway, origin or full", f.Attributes)
+	}
+	if f.Convert != "" {
+		if _, err := exec.LookPath(f.Convert); err != nil {
+			return nil, fmt.Errorf("options.convert: %w", err)
+		}
 	}
 	return f, nil
 }
@@ -101,13 +117,19 @@ func (f *file) identify() (identity, error) {
 // Run is source.Source's. A file that cannot be read changes nothing. One that is gone
 // is a lost session.
 func (f *file) Run(ctx context.Context, sink source.Sink) error {
-	var read identity // what was read last
-	last := ""        // the last error
+	var read, failed identity // what was read last, and what could not be
+	var tried time.Time       // when that was
+	last := ""                // the last error
 	for {
 		now, err := f.identify()
-		if err == nil && now != read {
+		if err == nil && now != read && (now != failed || time.Since(tried) > retry) {
 			var routes []source.Route
-			if routes, err = f.read(ctx); err == nil {
+			if routes, err = f.read(ctx); err != nil {
+				failed, tried = now, time.Now()
+				if tried.Sub(now.changed).Abs() <= settled {
+					failed = identity{}
+				}
+			} else {
 				// A file that is being written has not been read whole.
 				if again, _ := f.identify(); again == now {
 					tell(sink, routes)
@@ -154,7 +176,12 @@ func (f *file) read(ctx context.Context) ([]source.Route, error) {
 	} else if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is no regular file", f.Path)
 	}
-	routes, err := parse(ctx, opened, f.MaxRoutes)
+	var routes []source.Route
+	if f.Convert == "" {
+		routes, err = parse(ctx, opened, f.MaxRoutes)
+	} else {
+		routes, err = f.convert(ctx, opened)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s:%w", f.Path, err)
 	}
@@ -162,6 +189,41 @@ func (f *file) read(ctx context.Context) ([]source.Route, error) {
 		return nil, fmt.Errorf("%s gives no route, and allow_empty is not set", f.Path)
 	}
 	return routes, nil
+}
+
+// The first bytes of what a program says.
+type firstBytes struct{ bytes.Buffer }
+
+func (b *firstBytes) Write(p []byte) (int, error) {
+	b.Buffer.Write(p[:min(len(p), max(0, 4096-b.Len()))])
+	return len(p), nil
+}
+
+// Reads a file by planbctl. It gets the open file: one that takes its place meanwhile is read
+// next.
+func (f *file) convert(ctx context.Context, from *os.File) ([]source.Route, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var said firstBytes
+	command := exec.CommandContext(ctx, f.Convert, "convert", "--strict", "--allow_empty", "--attributes="+f.Attributes, "-")
+	command.Stdin, command.Stderr = from, &said
+	rows, err := command.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := command.Start(); err != nil {
+		return nil, fmt.Errorf(" %w", err)
+	}
+	routes, err := parseCSV(ctx, rows, f.MaxRoutes)
+	if err != nil {
+		cancel()
+	}
+	if failed := command.Wait(); failed != nil && said.Len() > 0 {
+		return nil, fmt.Errorf(" %s: %s", f.Convert, strings.TrimSpace(said.String()))
+	} else if err == nil && failed != nil {
+		return nil, fmt.Errorf(" %s: %w", f.Convert, failed)
+	}
+	return routes, err
 }
 
 // Reads a file, plain or of gzip. An error begins with the line's number.
@@ -302,7 +364,7 @@ func setField(path *source.NextHop, field, value string) (err error) {
 	case "id":
 		path.ID, err = parseID(value)
 		return err
-	case "as", "path", "community", "tag":
+	case "as", "path", "community", "extended", "local_pref", "med", "tag":
 		path.Attributes, err = addAttribute(path.Attributes, field, value)
 		return err
 	default:

@@ -464,6 +464,27 @@ func TestRoutesOfAFileThatIsGoneStayForTheStaleTime(t *testing.T) {
 	}
 }
 
+func TestASweepThatIsHeldGoesAfterSIGUSR1(t *testing.T) {
+	s := startServer(t, "--store=none")
+	f := newFeed(t, s, 1, "")
+	routes, few := map[string]string{}, map[string]string{"192.0.2.0/24": "1"}
+	for i := range 1500 {
+		routes[fmt.Sprintf("10.%d.%d.0/24", i/256, i%256)] = "1"
+	}
+	f.write(0, routes)
+	f.run()
+	client := s.client()
+	eventually(t, "ready", f.ready)
+	f.write(0, few)
+	eventually(t, "the sweep is held", func() bool { return strings.Contains(f.page("/metrics"), "planb_feed_held_routes 1500\n") })
+	eventually(t, "the new route", func() bool { return list(client)["192.0.2.0/24"].id == 1 })
+	if count := len(list(client)); count != 1501 {
+		t.Errorf("%d routes while the sweep is held", count)
+	}
+	f.command.Process.Signal(syscall.SIGUSR1)
+	eventually(t, "what was held goes", func() bool { return has(client, few) })
+}
+
 func TestAFeedThatAnotherOneReplacedWritesNoMore(t *testing.T) {
 	s := startServer(t, "--store=none")
 	first, second := newFeed(t, s, 1, ""), newFeed(t, s, 1, "")

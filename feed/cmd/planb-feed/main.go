@@ -100,6 +100,14 @@ Kinds of sources: %s. It ends with 2 if the configuration cannot be used.
 			d.Sweep()
 		}
 	}()
+	// By default it would end the process, and with it the sessions of all sources.
+	reload := make(chan os.Signal, 1)
+	signal.Notify(reload, syscall.SIGHUP)
+	go func() {
+		for range reload {
+			log.Warn("SIGHUP changes nothing: the configuration counts at the next start")
+		}
+	}()
 	var telling sync.WaitGroup
 	err = d.Run(ctx, func(address net.Addr) {
 		if address != nil {

@@ -127,6 +127,44 @@ func (z *zebra) change() {
 	z.flush()
 }
 
+// newZebra has gateways of 2001:db8:ffff:NETWORK::/64.
+func newZebra(t *testing.T, random *rand.Rand, network int) *zebra {
+	return &zebra{t: t, random: random, port: bgptest.FreePort(t, "127.0.0.1"), routes: map[string]int{}, always: map[string]bool{},
+		gateways: func(n int) netip.Addr { return netip.MustParseAddr(fmt.Sprintf("2001:db8:ffff:%d::%x", network, n+10)) }}
+}
+
+// source is what the feed's configuration says of it.
+func (z *zebra) source(distance int) string {
+	return fmt.Sprintf("  - {name: zebra%d, kind: fpm, distance: %[1]d, options: {listen: '127.0.0.1:%d', quiet: 200ms, share: 0.5}}\n", distance, z.port)
+}
+
+func (z *zebra) announce(prefix string, gateway int) {
+	z.routes[prefix] = gateway
+	z.tellRoute(unix.RTM_NEWROUTE, prefix)
+	z.flush()
+}
+
+func TestSIGHUPEndsNoSession(t *testing.T) {
+	s := startServer(t, "--store=none")
+	z := newZebra(t, nil, 0)
+	f := &feed{t: t, folder: t.TempDir()}
+	f.configure(s, "sources:\n"+z.source(10))
+	f.run()
+	z.dial()
+	z.announce("2001:db8::/32", 1)
+	eventually(t, "ready", f.ready)
+	f.command.Process.Signal(syscall.SIGHUP)
+	eventually(t, "the signal is logged", func() bool {
+		_, logged := f.times.Load("SIGHUP changes nothing: the configuration counts at the next start")
+		return logged
+	})
+	z.announce("2001:db8::/32", 2)
+	client := s.client()
+	eventually(t, "the same session is followed", func() bool {
+		return has(client, map[string]string{"2001:db8::/32": "via " + z.gateways(2).String()})
+	})
+}
+
 // Two zebras tell and change routes of the same prefixes, with objects that change under them.
 // They, the feed and the server are killed, and routes end while no feed is there.
 func TestNothingIsLostOrLeftWhenConnectionsBreakUnderChurn(t *testing.T) {
@@ -142,10 +180,8 @@ func TestNothingIsLostOrLeftWhenConnectionsBreakUnderChurn(t *testing.T) {
 	text.WriteString("sources:\n")
 	zebras := make([]*zebra, 2)
 	for i := range zebras {
-		z := &zebra{t: t, random: random, port: bgptest.FreePort(t, "127.0.0.1"), routes: map[string]int{}, always: map[string]bool{},
-			gateways: func(n int) netip.Addr { return netip.MustParseAddr(fmt.Sprintf("2001:db8:ffff:%d::%x", i, n+10)) }}
-		zebras[i] = z
-		fmt.Fprintf(&text, "  - {name: zebra%d, kind: fpm, distance: %d, options: {listen: '127.0.0.1:%d', quiet: 200ms, share: 0.5}}\n", i, 10+i, z.port)
+		zebras[i] = newZebra(t, random, i)
+		text.WriteString(zebras[i].source(10 + i))
 	}
 	for i := range 100 {
 		prefix := fmt.Sprintf("2001:db8:%x::/48", 1+i)

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"planb.dev/lookup/feed/bgp/bgptest"
+	"planb.dev/lookup/feed/source/sourcetest"
 )
 
 // zebra is the far side of a source of kind fpm: it tells routes by gateways and by next-hop
@@ -75,6 +76,7 @@ func (z *zebra) tellRoute(kind uint16, prefix string) {
 // flush sends, if there is a connection.
 func (z *zebra) flush() {
 	if z.connection != nil {
+		_ = z.connection.SetWriteDeadline(time.Now().Add(patience))
 		if _, err := z.connection.Write(z.pending); err != nil {
 			z.hangUp()
 		}
@@ -129,8 +131,10 @@ func (z *zebra) change() {
 
 // newZebra has gateways of 2001:db8:ffff:NETWORK::/64.
 func newZebra(t *testing.T, random *rand.Rand, network int) *zebra {
-	return &zebra{t: t, random: random, port: bgptest.FreePort(t, "127.0.0.1"), routes: map[string]int{}, always: map[string]bool{},
+	z := &zebra{t: t, random: random, port: bgptest.FreePort(t, "127.0.0.1"), routes: map[string]int{}, always: map[string]bool{},
 		gateways: func(n int) netip.Addr { return netip.MustParseAddr(fmt.Sprintf("2001:db8:ffff:%d::%x", network, n+10)) }}
+	t.Cleanup(z.hangUp)
+	return z
 }
 
 // source is what the feed's configuration says of it.
@@ -163,6 +167,61 @@ func TestSIGHUPEndsNoSession(t *testing.T) {
 	eventually(t, "the same session is followed", func() bool {
 		return has(client, map[string]string{"2001:db8::/32": "via " + z.gateways(2).String()})
 	})
+}
+
+// What a server that hangs does not take waits in the feed: zebra would end a connection that is
+// not read, and GoBGP keeps events without bound.
+func TestSourcesAreReadWhileTheServerHangs(t *testing.T) {
+	t.Parallel() // waits for timers most of the time
+	bgptest.SkipUnderRaceDetector(t)
+	s := startServer(t, "--store=none")
+	z, peers := newZebra(t, nil, 0), bgptest.FreePort(t, "127.0.0.1")
+	gobgp := bgptest.Write(t, "gobgp.toml", bgptest.Global(65001, "127.0.0.1", peers)+
+		bgptest.Neighbor("127.0.0.1", "127.0.0.3", 65003, 0, true, true))
+	f := &feed{t: t, folder: t.TempDir()}
+	f.configure(s, "sources:\n"+z.source(10)+"  - {name: bgp, kind: bgp, options: {quiet: 300ms, file: "+gobgp+"}}\n")
+	f.run()
+	z.dial()
+	z.announce("2001:db8::/32", 1)
+	peer := bgptest.Start(t, "127.0.0.3", peers, true, "add 192.0.2.0/24 198.51.100.1")
+	eventually(t, "ready", f.ready)
+
+	sourcetest.Check(t, s.command.Process.Signal(syscall.SIGSTOP))
+	want := map[string]string{"2001:db8::/32": "via " + z.gateways(1).String(), "192.0.2.0/24": "via 198.51.100.1"}
+	const ofZebra, ofPeer = 40_000, 10_000
+	for i := range ofZebra { // 5 MiB, of which the feed makes one for the server
+		prefix := fmt.Sprintf("2001:db8:%x:%x::/64", 1+i/1000, 1+i%1000)
+		z.routes[prefix] = 2
+		z.tellRoute(unix.RTM_NEWROUTE, prefix)
+		want[prefix] = "via " + z.gateways(2).String()
+	}
+	z.flush()
+	var lines strings.Builder
+	for i := range ofPeer {
+		prefix := fmt.Sprintf("10.%d.%d.0/24", i/256, i%256)
+		fmt.Fprintln(&lines, prefix, 7)
+		want[prefix] = "via 192.0.2.7"
+	}
+	peer.Say(t, "load "+bgptest.Write(t, "routes", lines.String()))
+	eventually(t, "all is read", func() bool {
+		metrics := f.page("/metrics")
+		return strings.Contains(metrics, fmt.Sprintf(`planb_feed_source_routes{source="zebra10"} %d`, ofZebra+1)) &&
+			strings.Contains(metrics, fmt.Sprintf(`planb_feed_source_routes{source="bgp"} %d`, ofPeer+1))
+	})
+	visible := func(routes int) bool {
+		return strings.Contains(f.page("/metrics"), fmt.Sprintf("planb_feed_changes_total{what=\"announced\"} %d\n", routes))
+	}
+	if !visible(2) {
+		t.Error("the server does not hang")
+	}
+	sourcetest.Check(t, s.command.Process.Signal(syscall.SIGCONT))
+	eventually(t, "all is visible", func() bool { return visible(2 + ofZebra + ofPeer) })
+	if !has(s.client(), want) {
+		t.Error("the routes are other ones")
+	}
+	if metrics := f.page("/metrics"); !strings.Contains(metrics, "planb_feed_resyncs_total 1\n") {
+		t.Error("the server was taken for gone")
+	}
 }
 
 // Two zebras tell and change routes of the same prefixes, with objects that change under them.

@@ -269,6 +269,24 @@ func TestANewConnectionEndsTheOneThatWasLeftOpen(t *testing.T) {
 	await(t, sink, "complete")
 }
 
+// Zebra dials again, and tells all that it has.
+func TestAnAuditSweepsOnlyWhatIsNotToldAgain(t *testing.T) {
+	sink := sourcetest.NewSink()
+	dial := start(t, sink, "audit: 600ms")
+	completed := func() int { return strings.Count(strings.Join(sink.Events(), " "), "complete") }
+	for i, routes := range []int{20, 20, 19} {
+		for before := completed(); completed() == before; {
+			connection := dial()
+			addAll(t, connection, prefixes(routes))
+			expectEnd(t, connection, "a connection that is audited")
+		}
+		await(t, sink, "lost")
+		if sink.Len() != routes || sink.Withdrawn() != 20-routes {
+			t.Errorf("%d routes and %d withdrawals after audit %d", sink.Len(), sink.Withdrawn(), i+1)
+		}
+	}
+}
+
 func TestAnInterfaceThatComesLaterIsNamed(t *testing.T) {
 	if !sourcetest.InNamespace(t) {
 		return

@@ -385,7 +385,9 @@ func (f *follower) takeDumped(m nl.Message) {
 
 func (f *follower) take(m nl.Message) {
 	if m.Header.Type == unix.RTM_DELADDR {
-		f.need(silent) // routes of IPv4 that have it as their source go with it
+		// Routes of IPv4 that have it as their source go with it, and with the last one of a
+		// link all by that link.
+		f.need(silent)
 		return
 	}
 	message, err := netlink.Decode(m)

@@ -51,6 +51,7 @@ func TestARoutingTableIsFollowed(t *testing.T) {
 		return
 	}
 	sourcetest.Ip(t, "addr add 192.0.2.1/24 dev v0", "addr add 2001:db8:f::1/64 dev v0 nodad",
+		"addr add 198.18.0.1/24 dev v1",
 		"route add 198.51.100.0/24 via 192.0.2.2", "route add 203.0.113.0/24 via 192.0.2.3 table 1000")
 	sink := sourcetest.NewSink()
 	sourcetest.Run(t, New, "", sink)
@@ -81,6 +82,8 @@ func TestARoutingTableIsFollowed(t *testing.T) {
 		{"nexthop replace id 2 via 192.0.2.8 dev v0", "192.0.0.0/24", "192.0.2.6%v0 192.0.2.8%v0"},
 		{"nexthop del id 1", "192.0.0.0/24", "192.0.2.8%v0"},
 		{"nexthop del id 10", "192.0.0.0/24", ""}, // the kernel tells no end of a route
+		{"route add 192.88.99.0/24 via 198.18.0.2", "192.88.99.0/24", "198.18.0.2%v1"},
+		{"addr del 198.18.0.1/24 dev v1", "192.88.99.0/24", ""}, // nor here, with the last address of a link
 		{"link set v1 down", "203.0.113.0/24", "blackhole"},
 		{"route add 192.88.99.0/24 via 192.0.2.2", "192.88.99.0/24", "192.0.2.2%v0"},
 		{"link set v0 down", "192.88.99.0/24", ""}, // nor here

@@ -62,6 +62,11 @@ func seeds() map[string][]byte {
 			e.Bytes(unix.RTA_VIA, append([]byte{unix.AF_INET6, 0}, bytesOf("2001:db8::9")...))
 			e.Uint32(rtaNhID, 77)
 		}),
+		"clone": message(unix.RTM_NEWROUTE, 0, binary.NativeEndian.AppendUint32(
+			routeHead(unix.AF_INET6, 128, 254, unix.RTPROT_BGP)[:8], unix.RTM_F_CLONED), func(e *nl.AttributeEncoder) {
+			e.Bytes(unix.RTA_DST, bytesOf("2001:db8::1"))
+			e.Bytes(unix.RTA_GATEWAY, bytesOf("fe80::1"))
+		}),
 		"group": message(unix.RTM_NEWNEXTHOP, 0, make([]byte, 8), func(e *nl.AttributeEncoder) {
 			e.Uint32(unix.NHA_ID, 9)
 			e.Bytes(unix.NHA_GROUP, []byte{1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 4, 9, 0, 0})
@@ -104,6 +109,8 @@ func TestMessagesAreDecoded(t *testing.T) {
 		"via": &Route{Delete: true, Prefix: prefix("0.0.0.0/0"), Table: 254,
 			Type: unix.RTN_UNICAST, GroupID: 77,
 			Hops: []Hop{{Gateway: addr("2001:db8::9"), Weight: 1}}},
+		"clone": &Route{Cloned: true, Prefix: prefix("2001:db8::1/128"), Table: 254,
+			Protocol: unix.RTPROT_BGP, Type: unix.RTN_UNICAST, Hops: []Hop{{Gateway: addr("fe80::1"), Weight: 1}}},
 		"group":                 &NextHop{ID: 9, Hop: Hop{Weight: 1}, Group: []Member{{1, 1}, {2, 5}}},
 		"group of wide weights": &NextHop{ID: 9, Hop: Hop{Weight: 1}, Group: []Member{{1, 300}, {2, 65536}}},
 		"next hop": &NextHop{Delete: true, ID: 1,

@@ -99,6 +99,53 @@ func TestARoutingTableIsFollowed(t *testing.T) {
 	}
 }
 
+// The kernel sends a dump of the table alone, and drops changes of others before they take room
+// in the buffer.
+func TestMessagesOfOtherTablesDoNotArrive(t *testing.T) {
+	if !sourcetest.InNamespace(t) {
+		return
+	}
+	sourcetest.Ip(t, "addr add 192.0.2.1/24 dev v0", "route add 10.1.0.0/16 via 192.0.2.2", "route add 10.1.0.0/16 via 192.0.2.2 table 1000")
+	for _, table := range []uint32{unix.RT_TABLE_MAIN, 1000} {
+		s, err := New(sourcetest.Options(t, fmt.Sprintf("table: %d", table)))
+		sourcetest.Check(t, err)
+		k, found := s.(*kernel), false
+		take := func(m nl.Message, prefix string) {
+			message, err := netlink.Decode(m)
+			sourcetest.Check(t, err)
+			if r, ok := message.(*netlink.Route); ok && r.Table != table {
+				t.Errorf("table %d: %v of table %d", table, r.Prefix, r.Table)
+			} else if ok {
+				found = found || r.Prefix.String() == prefix
+			}
+		}
+		requests, err := netlink.Dial("", true)
+		sourcetest.Check(t, err)
+		defer requests.Close()
+		sourcetest.Check(t, netlink.Dump(requests, unix.RTM_GETROUTE, (&follower{k: k}).routeRequest(unix.AF_INET),
+			func(m nl.Message) { take(m, "10.1.0.0/16") }))
+		if !found {
+			t.Errorf("table %d: the dump has no route of it", table)
+		}
+
+		events, err := netlink.Dial("", false)
+		sourcetest.Check(t, err)
+		defer events.Close()
+		sourcetest.Check(t, k.prepare(events))
+		other := unix.RT_TABLE_MAIN + 1000 - table
+		sourcetest.Ip(t, fmt.Sprintf("route add 10.2.0.0/16 via 192.0.2.2 table %d", other), fmt.Sprintf("route del 10.2.0.0/16 table %d", other),
+			fmt.Sprintf("route add 10.3.0.0/16 via 192.0.2.2 table %d", table))
+		sourcetest.Check(t, events.SetReadDeadline(time.Now().Add(sourcetest.Patience)))
+		for found = false; !found; {
+			messages, err := events.Receive()
+			sourcetest.Check(t, err)
+			for _, m := range messages {
+				take(m, "10.3.0.0/16")
+			}
+		}
+	}
+}
+
 // namedNamespaces lets `ip netns` add some, which end with the test's.
 func namedNamespaces(t *testing.T) {
 	sourcetest.Check(t, os.MkdirAll("/run/netns", 0o755))

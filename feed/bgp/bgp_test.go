@@ -75,16 +75,25 @@ func TestAPeerIsFollowed(t *testing.T) {
 }
 
 // Without graceful restart GoBGP ends all paths, and says that the peer is gone only
-// after that. With it, it keeps them, and is silent of what comes again as it was.
+// after that. With it, it keeps them, and is silent of what comes again as it was. Of a
+// peer that names one family for it, both happen.
 func TestAPeerThatIsKilledKeepsItsRoutes(t *testing.T) {
 	t.Parallel()
-	for i, graceful := range []bool{false, true} {
-		t.Run(fmt.Sprintf("graceful restart %v", graceful), func(t *testing.T) {
+	for i, restarts := range []string{"nothing", "both families", "IPv4 alone"} {
+		t.Run("graceful restart of "+restarts, func(t *testing.T) {
 			t.Parallel()
 			address := fmt.Sprintf("127.0.0.%d", 3+i)
 			sink := sourcetest.NewSink()
 			port := listen(t, sink, "", "quiet: 300ms", address)
-			peer := bgptest.Start(t, address, port, graceful, lines(20)...)
+			neighbor := bgptest.Neighbor(address, "127.0.0.1", 65001, port, false, restarts != "nothing")
+			if restarts == "IPv4 alone" {
+				last := strings.LastIndex(neighbor, "enabled = true") // of IPv6
+				neighbor = neighbor[:last] + "enabled = false\n"
+			}
+			start := func(lines []string) *bgptest.Speaker {
+				return bgptest.Run(t, bgptest.Global(65003+i, address, -1)+neighbor, append(lines, "start")...)
+			}
+			peer := start(lines(20))
 			await(t, sink, address, "complete")
 			peer.Kill()
 			await(t, sink, address, "lost")
@@ -92,7 +101,7 @@ func TestAPeerThatIsKilledKeepsItsRoutes(t *testing.T) {
 			if sink.Len() != 21 || sink.Withdrawn() != 0 {
 				t.Errorf("%d routes and %d withdrawals", sink.Len(), sink.Withdrawn())
 			}
-			bgptest.Start(t, address, port, graceful, lines(19)...)
+			start(lines(19))
 			await(t, sink, address, "complete")
 			sourcetest.Eventually(t, "one route went", func() bool { return sink.Len() == 20 })
 			if sink.Withdrawn() != 1 {

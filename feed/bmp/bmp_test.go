@@ -22,6 +22,7 @@ import (
 	"planb.dev/lookup/client/go/planbv1"
 	"planb.dev/lookup/feed/bgp/bgptest"
 	"planb.dev/lookup/feed/bgproute"
+	"planb.dev/lookup/feed/source"
 	"planb.dev/lookup/feed/source/sourcetest"
 )
 
@@ -490,6 +491,101 @@ func TestARouterIsNamedWithItsZoneOrForAll(t *testing.T) {
 	}
 	if got := fmt.Sprint(s.Peers); got != "[fe80::9]" {
 		t.Error(got)
+	}
+}
+
+// busy is a sink in which each call takes long, until something else has had its turn.
+type busy struct {
+	*sourcetest.Sink
+	t     *testing.T
+	calls int
+	turn  func()
+	had   chan struct{}
+}
+
+func (b *busy) Apply(session string, routes []source.Route) {
+	if b.State(session) == "lost" {
+		b.t.Errorf("%d routes of %s, which is lost", len(routes), session)
+	}
+	if b.turn != nil {
+		if b.calls++; b.calls == 1 {
+			go func() {
+				defer close(b.had)
+				b.turn()
+			}()
+		}
+		select {
+		case <-b.had:
+		case <-time.After(time.Duration(b.calls) * 20 * time.Millisecond):
+		}
+	}
+	b.Sink.Apply(session, routes)
+}
+
+func TestMessagesOfOthersAreTakenWhileAPeerOfManyRoutesIsRemoved(t *testing.T) {
+	made, err := New(sourcetest.Options(t, "routers: [127.0.0.2]\nrib: pre-policy\npeers: ['2001:db8::a', '2001:db8::b']"))
+	sourcetest.Check(t, err)
+	sink := &busy{Sink: sourcetest.NewSink(), t: t, had: make(chan struct{})}
+	table := newTable(made.(*station), sink)
+	first, second := &peer{session: "127.0.0.2 2001:db8::a"}, &peer{session: "127.0.0.2 2001:db8::b", rank: 1}
+	defer table.quiet.Wait()
+	defer func() { table.lose(second) }()
+	const parts = 10
+	prefix := func(i int) string { return fmt.Sprintf("2001:db8:%x:%x::/64", 1+i/1000, 1+i%1000) }
+	change := func(p *peer, i int, gateway string) {
+		var way *source.NextHop
+		if gateway != "" {
+			way = &source.NextHop{Gateway: netip.MustParseAddr(gateway)}
+		}
+		table.change(p, bgp.RF_IPv6_UC, nlri(prefix(i), 0), way, false, way != nil)
+	}
+	for _, p := range []*peer{first, second} {
+		table.begin(p)
+	}
+	for i := range parts * maxTold {
+		change(first, i, "2001:db8:ffff::1")
+		change(second, i, "2001:db8:ffff::2")
+	}
+	table.tell()
+
+	// Of routes that the first peer has still, the second one changes one and ends one.
+	var changed, ended string
+	sink.turn = func() {
+		table.mu.Lock()
+		defer table.mu.Unlock()
+		for i := 0; i < parts*maxTold && ended == ""; i++ {
+			switch p := prefix(i); {
+			case table.routes[source.KeyOf(netip.MustParsePrefix(p))].owner() != first:
+			case changed == "":
+				changed = p
+				change(second, i, "2001:db8:ffff::3")
+			default:
+				ended = p
+				change(second, i, "")
+			}
+		}
+	}
+	table.lose(first)
+	<-sink.had
+	sink.turn = nil
+	if ended == "" {
+		t.Fatal("all routes are removed at once")
+	}
+	for i := range parts * maxTold {
+		p, want := prefix(i), "2001:db8:ffff::2"
+		if p == changed {
+			want = "2001:db8:ffff::3"
+		} else if p == ended { // stale: what only a lost peer has
+			want = "2001:db8:ffff::1"
+		}
+		if got := sink.Text(p); got != want {
+			t.Fatalf("%s: %s, not %s", p, got, want)
+		}
+	}
+	for k, r := range table.routes {
+		if len(r.paths) != 1 || r.owner() != second {
+			t.Fatalf("%s has %d paths", k.Prefix(), len(r.paths))
+		}
 	}
 }
 

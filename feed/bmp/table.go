@@ -37,6 +37,7 @@ type peer struct {
 	pending   []bgp.Family // whose End-of-RIB did not come
 	complete  bool
 	done      chan struct{} // ends awaitQuiet; nil if it does not run
+	lost      bool          // paths of it may be left, and do not count
 }
 
 // The most routes of one path that are kept to be shared: see bgp.
@@ -91,7 +92,7 @@ func (t *table) change(p *peer, family bgp.Family, nlris []bgp.PathNLRI, way *so
 		var all []path
 		if old != nil {
 			all = slices.DeleteFunc(slices.Clone(old.paths), func(o path) bool {
-				return o.peer == p && (o.id == nlri.ID || announced && !p.multipath)
+				return o.peer.lost || o.peer == p && (o.id == nlri.ID || announced && !p.multipath)
 			})
 		}
 		if way != nil && !bgproute.Crowded(all, func(o path) bool { return o.peer == p }) {
@@ -166,7 +167,7 @@ func (t *table) flush() {
 	for k, owner := range t.changed {
 		if r := t.routes[k]; r != nil {
 			batches[r.owner()] = append(batches[r.owner()], source.Route{Prefix: k.Prefix(), Paths: r.told})
-		} else if owner != nil {
+		} else if owner != nil && !owner.lost {
 			batches[owner] = append(batches[owner], source.Route{Prefix: k.Prefix()})
 		}
 	}
@@ -187,7 +188,7 @@ func (t *table) begin(p *peer) {
 }
 
 // lose ends peers. What only they had stays in the sink for a while; for the rest the
-// next one counts.
+// next one counts. Messages of others are taken between parts of it.
 func (t *table) lose(peers ...*peer) {
 	if len(peers) == 0 {
 		return
@@ -197,20 +198,26 @@ func (t *table) lose(peers ...*peer) {
 	t.flush()
 	for _, p := range peers {
 		p.end()
+		p.lost = true
 		t.s.up.Dec()
 		t.sink.Lost(p.session)
 	}
 	clear(t.alone)
-	gone := func(p path) bool { return slices.Contains(peers, p.peer) }
+	gone := func(p path) bool { return p.peer.lost }
+	seen := 0
 	for k, r := range t.routes {
-		if !slices.ContainsFunc(r.paths, gone) {
-			continue
+		if slices.ContainsFunc(r.paths, gone) {
+			rest := slices.DeleteFunc(slices.Clone(r.paths), gone)
+			if len(rest) > 0 {
+				t.touch(k, r)
+			}
+			t.put(k, rest)
 		}
-		rest := slices.DeleteFunc(slices.Clone(r.paths), gone)
-		if len(rest) > 0 {
-			t.touch(k, r)
+		if seen++; seen%maxTold == 0 {
+			t.flush()
+			t.mu.Unlock()
+			t.mu.Lock()
 		}
-		t.put(k, rest)
 	}
 	t.flush()
 }

@@ -4,16 +4,21 @@ package bgp
 
 import (
 	"fmt"
+	"net"
 	"net/netip"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/osrg/gobgp/v4/api"
 	"github.com/osrg/gobgp/v4/pkg/apiutil"
 	"github.com/osrg/gobgp/v4/pkg/config/oc"
+	"github.com/osrg/gobgp/v4/pkg/packet/bfd"
 	"github.com/osrg/gobgp/v4/pkg/packet/bgp"
+	"github.com/osrg/gobgp/v4/pkg/server"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
@@ -108,6 +113,99 @@ func TestAPeerThatIsKilledKeepsItsRoutes(t *testing.T) {
 				t.Errorf("%d withdrawals, not 1", sink.Withdrawn())
 			}
 		})
+	}
+}
+
+// hasMD5 says that this kernel signs segments of TCP (RFC 2385).
+func hasMD5(t *testing.T) bool {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
+	sourcetest.Check(t, err)
+	defer unix.Close(fd)
+	signature := &unix.TCPMD5Sig{Addr: unix.SockaddrStorage{Family: unix.AF_INET}, Keylen: 1}
+	return unix.SetsockoptTCPMD5Sig(fd, unix.IPPROTO_TCP, unix.TCP_MD5SIG, signature) == nil
+}
+
+// answerBFD is the other side of a BFD session with the source, until `stop`.
+func answerBFD(t *testing.T, address string) (port int, isUp *atomic.Bool, stop func() error) {
+	connection, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.ParseIP(address)})
+	sourcetest.Check(t, err)
+	t.Cleanup(func() { connection.Close() })
+	isUp = new(atomic.Bool)
+	go func() {
+		for buffer := make([]byte, 100); ; {
+			n, err := connection.Read(buffer)
+			if err != nil {
+				return
+			}
+			var theirs bfd.BFDHeader
+			if theirs.UnmarshalBinary(buffer[:n]) != nil {
+				continue
+			}
+			mine := bfd.BFDHeader{Version: 1, State: bfd.StateUp, DetectTimeMultiplier: 3, MyDiscriminator: 7,
+				YourDiscriminator: theirs.MyDiscriminator, DesiredMinTxInterval: 100_000, RequiredMinRxInterval: 100_000}
+			if theirs.State == bfd.StateDown {
+				mine.State = bfd.StateInit
+			}
+			isUp.Store(theirs.State == bfd.StateUp)
+			answer, _ := mine.MarshalBinary()
+			connection.WriteToUDP(answer, &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: server.BfdServerPort})
+		}
+	}()
+	return connection.LocalAddr().(*net.UDPAddr).Port, isUp, connection.Close
+}
+
+// In a namespace, since BFD has one port.
+func TestMD5BFDAndAnImportPolicyOfGoBGPsFileCount(t *testing.T) {
+	if !sourcetest.InNamespace(t) {
+		return
+	}
+	if !hasMD5(t) {
+		t.Skip("skipped: the kernel has no TCP_MD5SIG")
+	}
+	const address = "127.0.0.2"
+	bfdPort, isUp, stop := answerBFD(t, address)
+	port := bgptest.FreePort(t, "127.0.0.1")
+	signed := func(local, remote string, as, port int, passive bool) string {
+		return strings.Replace(bgptest.Neighbor(local, remote, as, port, passive, true), "peer-as", "auth-password = \"secret\"\n    peer-as", 1)
+	}
+	file := bgptest.Global(65001, "127.0.0.1", port) + `
+[global.apply-policy.config]
+  import-policy-list = ["filter"]
+  default-import-policy = "accept-route"
+[[defined-sets.prefix-sets]]
+  prefix-set-name = "not taken"
+  [[defined-sets.prefix-sets.prefix-list]]
+    ip-prefix = "2001:db8::/47"
+    masklength-range = "47..128"
+[[policy-definitions]]
+  name = "filter"
+  [[policy-definitions.statements]]
+    [policy-definitions.statements.conditions.match-prefix-set]
+      prefix-set = "not taken"
+    [policy-definitions.statements.actions]
+      route-disposition = "reject-route"
+` + signed("127.0.0.1", address, 65002, 0, true) + fmt.Sprintf(`
+  [neighbors.bfd.config]
+    enabled = true
+    port = %d
+    desired-minimum-tx-interval = 100000
+    required-minimum-receive = 100000
+    detection-multiplier = 3
+`, bfdPort)
+	sink := sourcetest.NewSink()
+	sourcetest.Run(t, New, "quiet: 300ms\nfile: "+bgptest.Write(t, "gobgp.toml", file), sink)
+	bgptest.Run(t, bgptest.Global(65002, address, -1)+signed(address, "127.0.0.1", 65001, port, false), append(lines(4), "start")...)
+	await(t, sink, address, "complete")
+	if got := fmt.Sprint(sink.Prefixes()); got != "[192.0.2.0/24 2001:db8:2::/48 2001:db8:3::/48]" {
+		t.Error(got)
+	}
+	sourcetest.Eventually(t, "BFD is up", isUp.Load)
+	sourcetest.Check(t, stop()) // and BGP goes on
+	sourcetest.Eventually(t, "the session is lost", func() bool {
+		return strings.Count(strings.Join(sink.Events(), ", "), "lost "+address) == 2 // at first it was expected
+	})
+	if sink.Len() != 3 || sink.Withdrawn() != 0 {
+		t.Errorf("%d routes and %d withdrawals", sink.Len(), sink.Withdrawn())
 	}
 }
 

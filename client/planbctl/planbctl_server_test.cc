@@ -33,6 +33,7 @@ namespace {
 
 using ::testing::AllOf;
 using testing::Do;
+using ::testing::EndsWith;
 using testing::Fails;
 using testing::FailsInTime;
 using ::testing::HasSubstr;
@@ -250,6 +251,14 @@ TEST_F(PlanbctlServerTest, LookupSaysWhatNextHopsMean) {
   }
   EXPECT_THAT(Do("lookup --json 2001:db8:1::1"),
               HasSubstr(R"("group":{"id":7,"members":[{)"));
+  Do("nexthop set 5 --gateway=fe80::1 --interface=eth0 --label=transit "
+     "--origin_as=64496 --as_path='64500 {64496,64497}'");
+  for (const char* words : {"lookup 2001:db8::1", "lookup"}) {
+    EXPECT_THAT(Do(words, "2001:db8::1\n"),
+                EndsWith("\tvia fe80::1 dev eth0 label transit "
+                         "AS64496 path 64500 {64496,64497}\n"))
+        << words;
+  }
   // What changes while planbctl waits for input.
   const std::string out = Scratch("dialogue");
   EXPECT_EQ(

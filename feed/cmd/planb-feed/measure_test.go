@@ -6,15 +6,18 @@ import (
 	"bufio"
 	"encoding/binary"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"net/netip"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime/pprof"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -70,6 +73,7 @@ func TestMeasure(t *testing.T) {
 	}
 	tellers := map[string]func() teller{
 		"file":     func() teller { return &fileTeller{} },
+		"kernel":   func() teller { return &kernelTeller{} },
 		"fpm":      func() teller { return &fpmTeller{} },
 		"bgp":      func() teller { return &bgpTeller{} },
 		"bgp:wire": func() teller { return &wireTeller{} },
@@ -260,6 +264,67 @@ func (f *fileTeller) begin(t *testing.T, _ *feed, tables []string) func() time.T
 }
 
 func (f *fileTeller) change(*testing.T, []change) {}
+
+// A network namespace, which has all routes before the feed finds it.
+type kernelTeller struct {
+	path, folder string
+	changes      io.WriteCloser // of an iproute2 in it
+}
+
+func (k *kernelTeller) section(t *testing.T) string {
+	if os.Geteuid() != 0 {
+		t.Skip("skipped: a network namespace needs root")
+	}
+	k.folder = t.TempDir()
+	k.path = filepath.Join(k.folder, "namespace")
+	return "namespace: " + k.path
+}
+
+func (k *kernelTeller) begin(t *testing.T, f *feed, tables []string) func() time.Time {
+	holder := exec.Command("unshare", "--net", "sleep", "infinity")
+	holder.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	sourcetest.Check(t, holder.Start())
+	t.Cleanup(func() { _ = holder.Process.Kill(); _ = holder.Wait() })
+	namespace := fmt.Sprintf("/proc/%d/ns/net", holder.Process.Pid)
+	own, err := os.Readlink("/proc/self/ns/net")
+	sourcetest.Check(t, err)
+	eventually(t, "a namespace", func() bool {
+		other, err := os.Readlink(namespace)
+		return err == nil && other != own
+	})
+	in := []string{"nsenter", "--net=" + namespace, "ip", "-batch"}
+	prefixes, hops := prefixesOf(t, tables)
+	var text strings.Builder
+	text.WriteString("link add v0 type veth peer name v1\nlink set v0 up\nlink set v1 up\n" +
+		"addr add 192.0.2.254/24 dev v0\naddr add 2001:db8:ff00::ffff/64 dev v0 nodad\n")
+	for i, prefix := range prefixes {
+		fmt.Fprintf(&text, "route add %s via %s dev v0\n", prefix, bgptest.Gateway(prefix, hops[i]))
+	}
+	batch := filepath.Join(k.folder, "batch")
+	sourcetest.Check(t, os.WriteFile(batch, []byte(text.String()), 0o600))
+	sourcetest.Command(t, append(in, batch)...)
+	changes := exec.Command(in[0], append(in[1:], "-")...)
+	changes.SysProcAttr = holder.SysProcAttr
+	changes.Stderr = os.Stderr
+	k.changes, err = changes.StdinPipe()
+	sourcetest.Check(t, err)
+	sourcetest.Check(t, changes.Start())
+	t.Cleanup(func() { _ = k.changes.Close(); _ = changes.Wait() })
+	sourcetest.Check(t, os.Symlink(namespace, k.path))
+	return func() time.Time {
+		at, _ := f.times.Load("reading the table")
+		return at.(time.Time)
+	}
+}
+
+func (k *kernelTeller) change(t *testing.T, changes []change) {
+	var text strings.Builder
+	for _, c := range changes {
+		fmt.Fprintf(&text, "route replace %s via %s dev v0\n", c.prefix, bgptest.Gateway(c.prefix, c.hop))
+	}
+	_, err := io.WriteString(k.changes, text.String())
+	sourcetest.Check(t, err)
+}
 
 // A connection on which changes are told.
 type wire struct {

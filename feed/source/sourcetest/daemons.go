@@ -106,11 +106,14 @@ func (f *FRR) Start(daemon, config string, more ...string) (kill func()) {
 			return err == nil
 		})
 	}
+	// That of a daemon that was killed is still there.
+	commands := filepath.Join(f.folder, daemon+".vty")
+	os.Remove(commands)
 	kill = Start(f.t, append([]string{filepath.Join(frrFolder, daemon), "-f", file, "-P", "0",
 		"-z", socket, "-i", filepath.Join(f.folder, daemon+".pid"),
 		"--vty_socket", f.folder}, more...)...)
 	Eventually(f.t, daemon+" takes commands", func() bool {
-		_, err := os.Stat(filepath.Join(f.folder, daemon+".vty"))
+		_, err := os.Stat(commands)
 		return err == nil
 	})
 	return kill

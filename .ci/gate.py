@@ -276,6 +276,7 @@ def check(gate, folder, long=False):
         gate.tests("TSan", "--config=tsan", targets=TSAN)
         for what in ("updates", "readers", "wire", "packets"):
             gate.step(f"fuzz {what}", "third_party/fuzz.sh", what, 300 if long else 20)
+        gate.step("fuzz feed", "third_party/fuzz.sh", "feed", 300 if long else 10)
         beside.result()
     gate.step("commands of the documents", "docs/commands_test.py",
               *["--long"] * long, folder)

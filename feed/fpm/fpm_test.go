@@ -3,21 +3,25 @@
 package fpm
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"os"
 	"strconv"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	nl "github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 
 	"planb.dev/lookup/feed/bgp/bgptest"
+	"planb.dev/lookup/feed/netlink"
 	"planb.dev/lookup/feed/source/sourcetest"
 )
 
@@ -334,4 +338,39 @@ func TestConfigurationsThatMakeNoSenseAreRefused(t *testing.T) {
 			t.Errorf("%s: %v", section, err)
 		}
 	}
+}
+
+// Whatever bytes come, reading them ends, and what is told of them does not depend on how they
+// come.
+func FuzzFrames(f *testing.F) {
+	group := route(unix.RTM_NEWROUTE, "10.0.0.0/8", unix.RT_TABLE_MAIN, "", 7)
+	whole := append(frame(add("2001:db8::/32", "2001:db8:ffff::1"), add("10.1.0.0/16", "192.0.2.1")), frame(remove("10.1.0.0/16"), group)...)
+	f.Add(whole)
+	f.Add(whole[:len(whole)-1])
+	f.Add([]byte{1, 1, 0, 3})
+	f.Add(append(frame(), frame([]byte{16, 0, 0, 0, 24, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0})...))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var told [2]string
+		for i, reader := range []io.Reader{bytes.NewReader(data), iotest.OneByteReader(bytes.NewReader(data))} {
+			made, err := New(sourcetest.Options(t, "{}"))
+			sourcetest.Check(t, err)
+			source := made.(*fpm)
+			sink := sourcetest.NewSink()
+			s := &session{f: source, sink: sink, table: netlink.NewTable(source.rules, func(uint32) string { return "eth0" })}
+			sink.Begin("")
+			if s.read(reader) == nil {
+				t.Error("no end")
+			}
+			for _, prefix := range sink.Prefixes() {
+				text := sink.Text(prefix.String())
+				if prefix != prefix.Masked() || text == "" {
+					t.Errorf("%s: %q", prefix, text)
+				}
+				told[i] += prefix.String() + " " + text + "\n"
+			}
+		}
+		if told[0] != told[1] {
+			t.Errorf("%s\nand byte by byte\n%s", told[0], told[1])
+		}
+	})
 }

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	nl "github.com/mdlayher/netlink"
@@ -215,6 +216,8 @@ const (
 	settle = 100 * time.Millisecond
 	// The longest that a message waits for those behind it.
 	linger = 5 * time.Millisecond
+	// Routes that go to the core by one call: it keeps as many beside the table meanwhile.
+	chunk = 4096
 )
 
 // What comes during a dump is read for so long.
@@ -428,8 +431,8 @@ func (f *follower) link(link *netlink.Link) {
 }
 
 func (f *follower) tell() {
-	if routes := f.table.Changes(); len(routes) > 0 {
-		f.sink.Apply("", routes)
+	for part := range slices.Chunk(f.table.Changes(), chunk) {
+		f.sink.Apply("", part)
 	}
 	f.k.oversized.Note(f.table)
 }

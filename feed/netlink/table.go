@@ -358,7 +358,11 @@ func (t *Table) Changes() []source.Route {
 	if len(t.moved) > 0 {
 		t.touchUsers()
 	}
-	return t.resolve(t.changed)
+	routes := t.resolve(t.changed)
+	if len(t.changed) == 0 && len(routes) > 1000 { // a map does not shrink
+		t.changed = map[netip.Prefix]struct{}{}
+	}
+	return routes
 }
 
 // touchUsers marks the prefixes whose route leads to an object that changed.

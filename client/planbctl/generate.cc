@@ -99,7 +99,8 @@ std::string MeaningColumns(const NextHop& hop, int tags) {
 // A table of a file as rows, of each next hop of a route one.
 class CsvTable {
  public:
-  CsvTable(std::vector<NextHop> next_hops, std::vector<NextHopGroup> groups) {
+  CsvTable(const std::vector<NextHop>& next_hops,
+           std::vector<NextHopGroup> groups) {
     for (const NextHop& hop : next_hops) {
       tags_ = std::max(tags_, ToProto(hop.attributes).tags_size());
     }

@@ -286,6 +286,7 @@ struct Zstd {
     bool full;      // the decoder may have more of the block
   };
   static constexpr absl::string_view kName = "zstd";
+  static constexpr size_t kBlockHeader = 3;
 
   static bool Start(Stream* stream) {
     stream->decoder = ZSTD_createDStream();
@@ -295,7 +296,8 @@ struct Zstd {
                stream->decoder, ZSTD_d_windowLogMax, kWindowLog)) == 0;
   }
   // Of a call that meets a corrupt block nothing comes out, also of the blocks
-  // before it: each call gets one block.
+  // before it. Each call gets one block, without the header of the next one,
+  // which zstd asks for with it.
   static Step Decode(Stream* stream) {
     const bool flush = stream->full;
     ZSTD_inBuffer in = {stream->next_in,
@@ -303,7 +305,7 @@ struct Zstd {
                         0};
     ZSTD_outBuffer out = {stream->next_out, stream->avail_out, 0};
     const size_t left = ZSTD_decompressStream(stream->decoder, &out, &in);
-    stream->wanted = left;
+    stream->wanted = left > kBlockHeader ? left - kBlockHeader : left;
     stream->full = out.pos == out.size;
     if (flush && out.pos == 0 && left > 0) return Decode(stream);
     stream->avail_in -= in.pos;

@@ -419,6 +419,18 @@ TEST_P(Codec, ACorruptPlaceIsTheSameInAnyPieces) {
   }
 }
 
+TEST(Decompress, ZstdGivesWhatIsBeforeAnyCorruptByte) {
+  const std::string compressed = ZstdBlocks(SomeText(1200), 100);
+  for (size_t i = 6; i < compressed.size(); ++i) {
+    std::string flipped = compressed;
+    flipped[i] = static_cast<char>(flipped[i] ^ 0x06);  // of a header: the type
+    const Result whole = ReadAll(StringSource(flipped));
+    const Result pieces = ReadAll(StringSource(flipped, 1));
+    EXPECT_EQ(pieces.status, whole.status) << i;
+    EXPECT_EQ(pieces.bytes, whole.bytes) << i;
+  }
+}
+
 TEST_P(Codec, DetectsAWrongChecksum) {
   std::string compressed = Compress("some text");
   // gzip: the checksum is the first four of the last eight bytes; bzip2: the

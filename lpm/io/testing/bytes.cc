@@ -173,15 +173,26 @@ std::string Xz(absl::string_view plain) {
 }
 
 std::string Zstd(absl::string_view plain) {
+  return ZstdBlocks(plain, SIZE_MAX);
+}
+
+std::string ZstdBlocks(absl::string_view plain, size_t block) {
   ZSTD_CCtx* const context = ZSTD_createCCtx();
   ZSTD_CCtx_setParameter(context, ZSTD_c_checksumFlag, 1);
-  std::string out(ZSTD_compressBound(plain.size()), '\0');
-  const size_t size = ZSTD_compress2(context, out.data(), out.size(),
-                                     plain.data(), plain.size());
-  ABSL_RAW_CHECK(ZSTD_isError(size) == 0, "ZSTD_compress2");
+  std::string bytes(ZSTD_compressBound(plain.size()) + plain.size(), '\0');
+  ZSTD_outBuffer out = {bytes.data(), bytes.size(), 0};
+  for (bool last = false; !last;) {
+    const absl::string_view part = plain.substr(0, block);
+    plain.remove_prefix(part.size());
+    last = plain.empty();
+    ZSTD_inBuffer in = {part.data(), part.size(), 0};
+    const size_t left = ZSTD_compressStream2(context, &out, &in,
+                                             last ? ZSTD_e_end : ZSTD_e_flush);
+    ABSL_RAW_CHECK(left == 0, "ZSTD_compressStream2");
+  }
   ZSTD_freeCCtx(context);
-  out.resize(size);
-  return out;
+  bytes.resize(out.pos);
+  return bytes;
 }
 
 std::string Nlri(absl::string_view prefix, int64_t path_id) {

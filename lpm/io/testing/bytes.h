@@ -84,6 +84,8 @@ std::string Gzip(absl::string_view plain);
 std::string Bzip2(absl::string_view plain);
 std::string Xz(absl::string_view plain);
 std::string Zstd(absl::string_view plain);
+// In blocks of `block` bytes, if these are fewer than zstd's.
+std::string ZstdBlocks(absl::string_view plain, size_t block);
 
 // "2001:db8::/32" as BGP writes it; with a path identifier if it is not
 // negative.

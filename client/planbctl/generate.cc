@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/flags/flag.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -107,11 +108,11 @@ class CsvTable {
     for (const NextHop& hop : next_hops) {
       std::string gateway =
           hop.gateway.has_value() ? hop.gateway->ToString() : "";
-      // An object that says nothing is its id.
-      const bool says = !gateway.empty() || !hop.interface.empty() ||
-                        !hop.label.empty() || hop.attributes != Attributes();
-      hops_[hop.id] = {absl::StrCat(says ? "" : absl::StrCat(hop.id), ",",
-                                    gateway, ",", CsvText(hop.interface)),
+      // An object that does not say where packets go is its id.
+      if (gateway.empty() && hop.interface.empty() && hop.label.empty()) {
+        continue;
+      }
+      hops_[hop.id] = {absl::StrCat(",", gateway, ",", CsvText(hop.interface)),
                        MeaningColumns(hop, tags_)};
     }
     for (NextHopGroup& group : groups) {
@@ -125,10 +126,14 @@ class CsvTable {
     return header += '\n';
   }
 
-  std::string Rows(const Route& route) {
+  std::string Rows(const Route& route) const {
     std::string rows;
     const auto group = groups_.find(route.next_hop);
-    if (group == groups_.end()) {
+    // Of a group with a member that is but an id, its own id says more.
+    if (group == groups_.end() ||
+        !absl::c_all_of(group->second, [this](const auto& member) {
+          return hops_.contains(member.next_hop);
+        })) {
       AppendRow(route.prefix, {route.next_hop, /*weight=*/0}, rows);
     } else {
       for (const NextHopGroup::Member& member : group->second) {
@@ -145,11 +150,12 @@ class CsvTable {
   };
 
   void AppendRow(const Prefix& prefix, const NextHopGroup::Member& member,
-                 std::string& rows) {
-    Hop& hop = hops_[member.next_hop];
-    if (hop.where.empty()) {
-      hop = {absl::StrCat(member.next_hop, ",,"), MeaningColumns({}, tags_)};
-    }
+                 std::string& rows) const {
+    const auto known = hops_.find(member.next_hop);
+    const Hop hop = known != hops_.end()
+                        ? known->second
+                        : Hop{absl::StrCat(member.next_hop, ",,"),
+                              MeaningColumns({}, tags_)};
     const std::string weight =
         member.weight == 0 ? "" : absl::StrCat(member.weight);
     absl::StrAppend(&rows, prefix.ToString(), ",", hop.where, ",", weight, ",",

@@ -191,6 +191,15 @@ TEST_F(PlanbctlTableTest, ConvertPrintsATableOfAnyFormAsRows) {
                 "::/0,,fe80::1,eth0,,\"a, b\",64496,"
                 "\"64500 {1,2}\",64500:1 64500:2 64500:1:2,"
                 "0x0002fbf400000064,0,3,site=fra,rack=\n");
+  // What does not say where packets go stays an id.
+  Do("nexthop set 8 --origin_as=64496");
+  Do("group set 20 7 8");
+  Do("routes replace " + Write("bare", "::/0 8\n10.0.0.0/8 20\n"));
+  Do("snapshot export " + table);
+  EXPECT_EQ(Do(convert + table), header +
+                                     ",tag,tag\n"
+                                     "10.0.0.0/8,20,,,,,,,,,,,,\n"
+                                     "::/0,8,,,,,,,,,,,,\n");
   const std::string broken = Write("broken", "::/0 7\nx\n");
   EXPECT_EQ(Fails(1, convert + broken, "1 records malformed"),
             header + "\n::/0,7,,,,,,,,,,\n");

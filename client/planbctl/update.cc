@@ -393,7 +393,7 @@ const RegisteredCommand kLoadCommand({
         "a repeated load with the same --chunk does not apply a chunk "
         "twice. FILE (\"-\": the standard input) is text, an MRT table dump "
         "(RFC 6396) or a snapshot, plain or compressed (gzip, bzip2, xz, "
-        "zstd; to at most 64 MiB and 1000 times its size). Text has one "
+        "zstd; to at most 64 MiB plus 1000 times its size). Text has one "
         "form, which its first well-formed line shows: "
         "\"PREFIX/LEN NEXTHOP\" a line, or prefixes alone with --next_hop; "
         "\"PREFIX via GATEWAY dev INTERFACE\", as \"announce\" takes it; "

@@ -17,10 +17,10 @@ fi
 folder=${1:+$(realpath "$1")}
 cd "$(dirname "$0")/.."
 if [[ -z "$folder" ]]; then
-  bazel build --noshow_progress //server:planb_server
+  bazel build --noshow_progress //server:planb_server //client/planbctl
   folder=$(mktemp -d)
   trap 'rm -rf "$folder"' EXIT
-  cp -L bazel-bin/server/planb_server "$folder"
+  cp -L bazel-bin/server/planb_server bazel-bin/client/planbctl/planbctl "$folder"
 fi
 GO=$(deploy/go_tool.sh go)
 export GO GOFLAGS=-mod=readonly GOTOOLCHAIN=local

@@ -44,8 +44,9 @@ func addAttribute(to source.Attributes, field, value string) (source.Attributes,
 		}
 	case "extended":
 		for _, word := range strings.Fields(value) {
-			number, wrong := strconv.ParseUint(word, 0, 64)
-			if wrong != nil {
+			digits, hexadecimal := strings.CutPrefix(word, "0x")
+			number, wrong := strconv.ParseUint(digits, 16, 64)
+			if wrong != nil || !hexadecimal {
 				return "", fmt.Errorf("%q is no extended community", word)
 			}
 			a.ExtendedCommunities = append(a.ExtendedCommunities, number)
@@ -69,7 +70,10 @@ func addAttribute(to source.Attributes, field, value string) (source.Attributes,
 
 func parseNumber(text string) (*uint32, error) {
 	number, err := strconv.ParseUint(text, 10, 32)
-	return proto.Uint32(uint32(number)), err
+	if err != nil {
+		return nil, fmt.Errorf("%q is no number of 32 bits", text)
+	}
+	return proto.Uint32(uint32(number)), nil
 }
 
 func parseAS(text string) (uint32, error) {

@@ -121,20 +121,21 @@ func (f *file) Run(ctx context.Context, sink source.Sink) error {
 	var tried time.Time       // when that was
 	last := ""                // the last error
 	for {
+		at := time.Now()
 		now, err := f.identify()
 		if err == nil && now != read && (now != failed || time.Since(tried) > retry) {
+			isSettled := at.Sub(now.changed).Abs() > settled
 			var routes []source.Route
 			if routes, err = f.read(ctx); err != nil {
-				failed, tried = now, time.Now()
-				if tried.Sub(now.changed).Abs() <= settled {
-					failed = identity{}
+				if failed = (identity{}); isSettled {
+					failed, tried = now, time.Now()
 				}
 			} else {
 				// A file that is being written has not been read whole.
 				if again, _ := f.identify(); again == now {
 					tell(sink, routes)
 					last = ""
-					if time.Since(now.changed).Abs() > settled {
+					if isSettled {
 						read = now
 					}
 				}
@@ -211,17 +212,25 @@ func (f *file) convert(ctx context.Context, from *os.File) ([]source.Route, erro
 	if err != nil {
 		return nil, err
 	}
+	// A child of it may hold the pipes.
+	command.WaitDelay = time.Second
+	defer context.AfterFunc(ctx, func() { _ = rows.Close() })()
 	if err := command.Start(); err != nil {
-		return nil, fmt.Errorf(" %w", err)
+		return nil, fmt.Errorf(" %v", err) // that the program is gone says nothing of the file
 	}
 	routes, err := parseCSV(ctx, rows, f.MaxRoutes)
 	if err != nil {
 		cancel()
 	}
-	if failed := command.Wait(); failed != nil && said.Len() > 0 {
-		return nil, fmt.Errorf(" %s: %s", f.Convert, strings.TrimSpace(said.String()))
-	} else if err == nil && failed != nil {
-		return nil, fmt.Errorf(" %s: %w", f.Convert, failed)
+	failed := command.Wait()
+	text := strings.TrimSpace(said.String())
+	switch {
+	case failed != nil && text != "" && command.ProcessState.Exited():
+		return nil, fmt.Errorf(" %s: %s", f.Convert, text)
+	case err == nil && failed != nil:
+		return nil, fmt.Errorf(" %s: %v", f.Convert, failed)
+	case err == nil && text != "":
+		f.log.Warn("some of the file does not count", "why", text)
 	}
 	return routes, err
 }
@@ -288,7 +297,7 @@ func withoutComment(words []string) []string {
 		if at == 0 && !name {
 			return words[:i]
 		}
-		name = !name && (word == "dev" || word == "interface")
+		name = i%2 == 1 && (word == "dev" || word == "interface")
 	}
 	return words
 }
@@ -354,7 +363,7 @@ func setField(path *source.NextHop, field, value string) (err error) {
 	case "dev", "interface":
 		path.Interface = value
 	case "weight":
-		weight, err := strconv.ParseUint(value, 10, 24)
+		weight, err := strconv.ParseUint(value, 10, 32)
 		if err != nil || weight == 0 {
 			return fmt.Errorf("%q is no weight", value)
 		}

@@ -7,6 +7,7 @@ import (
 	"compress/gzip"
 	"fmt"
 	"net/netip"
+	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -16,6 +17,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"planb.dev/lookup/client/go/planbv1"
+	"planb.dev/lookup/feed/source/sourcetest"
 )
 
 // What a file says, as text.
@@ -180,4 +182,37 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 	})
+}
+
+// What is wrong with the program says nothing of the file.
+func TestRoutesStayWhenTheProgramThatConvertsIsGoneOrHangs(t *testing.T) {
+	folder := t.TempDir()
+	program, path := filepath.Join(folder, "convert"), filepath.Join(folder, "routes")
+	write := func(path, text string) {
+		sourcetest.Check(t, os.WriteFile(path+".next", []byte(text), 0o700))
+		sourcetest.Check(t, os.Rename(path+".next", path))
+	}
+	write(program, "#!/bin/sh\necho prefix,interface; sed s/^/10.0.0.0\\\\/8,/\n")
+	write(path, "eth0\n")
+	sink := sourcetest.NewSink()
+	stop := sourcetest.Run(t, New, fmt.Sprintf("path: %s\npoll: 10ms\nconvert: %s", path, program), sink)
+	text := func(want string) {
+		t.Helper()
+		sourcetest.Eventually(t, want, func() bool { return sink.Text("10.0.0.0/8") == want })
+	}
+	text("%eth0")
+	sourcetest.Check(t, os.Remove(program))
+	write(path, "eth1\n")
+	time.Sleep(100 * time.Millisecond) // of polls
+	if text, state := sink.Text("10.0.0.0/8"), sink.State(""); text != "%eth0" || state != "complete" {
+		t.Error(text, state)
+	}
+	// It ends as the source does, whatever holds its pipes.
+	write(program, "#!/bin/sh\necho prefix; sleep 60; true\n")
+	write(path, "eth2\n")
+	time.Sleep(100 * time.Millisecond)
+	stop()
+	if sink.Text("10.0.0.0/8") != "%eth0" {
+		t.Error(sink.Text("10.0.0.0/8"))
+	}
 }

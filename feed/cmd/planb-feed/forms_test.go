@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -42,7 +43,7 @@ Table master6:
 `,
 }
 
-// A file in each form that `planbctl load` reads says to the feed what it says to planbctl.
+// A file in each form that `planbctl load` reads without a flag says to the feed what it says to planbctl.
 func TestAFileOfEachFormIsRead(t *testing.T) {
 	t.Parallel()
 	planbctl := filepath.Join(filepath.Dir(os.Getenv("PLANB_SERVER_BINARY")), "planbctl")
@@ -70,9 +71,10 @@ func TestAFileOfEachFormIsRead(t *testing.T) {
 				arguments...)...).Output()
 			return string(out), err
 		}
-		if out, err := run("load", files["gobgp.mrt"]); err != nil {
-			t.Fatal(out)
-		}
+		eventually(t, "the server has the routes", func() bool {
+			_, err := run("load", files["gobgp.mrt"])
+			return err == nil
+		})
 		if out, err := exec.Command(planbctl, "--server="+s.target(), "snapshot", "export", files["a table file"]).CombinedOutput(); err != nil {
 			t.Fatal(string(out))
 		}
@@ -82,7 +84,12 @@ func TestAFileOfEachFormIsRead(t *testing.T) {
 			t.Log("without xz: ", string(out))
 		}
 		f.run()
+		client := s.client()
 		for name, from := range files {
+			// What is there is of no other form.
+			between := map[string]string{"3fff::/20": "dev " + strings.ReplaceAll(name, " ", "_")}
+			f.write(0, between)
+			eventually(t, "what is between", func() bool { return has(client, between) })
 			bytes, err := os.ReadFile(from)
 			sourcetest.Check(t, err)
 			sourcetest.Check(t, os.WriteFile(f.path(0)+".next", bytes, 0o600))

@@ -52,8 +52,9 @@ if [[ $1 == feed ]]; then
       -test.fuzzcachedir="$corpus") &
     running+=($!)
   done <<< "$targets"
-  for process in "${running[@]}"; do wait "$process"; done
-  exit
+  status=0
+  for process in "${running[@]}"; do wait "$process" || status=1; done
+  exit "$status"
 fi
 bazel build --noshow_progress --config=asan "//${target%/*}:${target##*/}"
 cp -f "bazel-bin/$target" "$corpus.bin"

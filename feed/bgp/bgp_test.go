@@ -156,6 +156,7 @@ func answerBFD(t *testing.T, address string) (port int, isUp *atomic.Bool, stop 
 
 // In a namespace, since BFD has one port.
 func TestMD5BFDAndAnImportPolicyOfGoBGPsFileCount(t *testing.T) {
+	bgptest.SkipUnderRaceDetector(t)
 	if !sourcetest.InNamespace(t) {
 		return
 	}

@@ -14,6 +14,7 @@ import (
 // GoBGP numbers the paths of its table also where it has only best ones, and says no end
 // of the one before.
 func TestTheLocRIBOfGoBGPIsFollowed(t *testing.T) {
+	bgptest.SkipUnderRaceDetector(t)
 	t.Parallel()
 	for i, multipath := range []bool{false, true} {
 		t.Run(fmt.Sprintf("multipath %v", multipath), func(t *testing.T) {

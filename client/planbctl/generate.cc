@@ -105,6 +105,7 @@ class CsvTable {
     for (const NextHop& hop : next_hops) {
       tags_ = std::max(tags_, ToProto(hop.attributes).tags_size());
     }
+    no_meaning_ = MeaningColumns({}, tags_);
     for (const NextHop& hop : next_hops) {
       std::string gateway =
           hop.gateway.has_value() ? hop.gateway->ToString() : "";
@@ -151,18 +152,21 @@ class CsvTable {
 
   void AppendRow(const Prefix& prefix, const NextHopGroup::Member& member,
                  std::string& rows) const {
-    const auto known = hops_.find(member.next_hop);
-    const Hop hop = known != hops_.end()
-                        ? known->second
-                        : Hop{absl::StrCat(member.next_hop, ",,"),
-                              MeaningColumns({}, tags_)};
-    const std::string weight =
-        member.weight == 0 ? "" : absl::StrCat(member.weight);
-    absl::StrAppend(&rows, prefix.ToString(), ",", hop.where, ",", weight, ",",
-                    hop.meaning, "\n");
+    const auto hop = hops_.find(member.next_hop);
+    absl::StrAppend(&rows, prefix.ToString(), ",");
+    if (hop == hops_.end()) {
+      absl::StrAppend(&rows, member.next_hop, ",,,");
+    } else {
+      absl::StrAppend(&rows, hop->second.where, ",");
+    }
+    if (member.weight != 0) absl::StrAppend(&rows, member.weight);
+    absl::StrAppend(&rows, ",",
+                    hop == hops_.end() ? no_meaning_ : hop->second.meaning,
+                    "\n");
   }
 
   int tags_ = 0;
+  std::string no_meaning_;  // of what is but an id
   std::map<NextHopId, Hop> hops_;
   std::map<NextHopId, std::vector<NextHopGroup::Member>> groups_;
 };
@@ -193,10 +197,10 @@ const RegisteredCommand kConvertCommand({
     .summary = "print a routing table of any form as CSV",
     .description =
         "Reads FILE (\"-\": the standard input) as \"load\" does, in each of "
-        "its "
-        "forms, and prints its "
-        "routes as the CSV that planb-feed reads: sorted, a row for each next "
-        "hop of a route, and what next hops mean in place of their ids. With "
+        "its forms, and prints its routes as the CSV that planb-feed reads: "
+        "sorted, a row for each next hop of a route, and what next hops mean "
+        "in place of their ids. One without a gateway, an interface and a "
+        "label stays an id, and so does a group that has such a member. With "
         "--strict a malformed record is an error; else it is left out, and the "
         "exit code is 1. Needs no server.",
     .flags = {"next_hop", "csv_columns", "attributes", "allow_empty", "strict"},

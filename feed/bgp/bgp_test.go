@@ -26,6 +26,7 @@ import (
 	"planb.dev/lookup/feed/bgp/bgptest"
 	"planb.dev/lookup/feed/bgproute"
 	"planb.dev/lookup/feed/rib"
+	"planb.dev/lookup/feed/source"
 	"planb.dev/lookup/feed/source/sourcetest"
 )
 
@@ -369,12 +370,12 @@ func TestChangesOfALargeTableAreToldInSeveralCalls(t *testing.T) {
 	w, sink := newTestWatch(t, false)
 	w.state(bgp.BGP_FSM_ESTABLISHED)
 	before := sink.Calls()
-	w.take(announcements(2*maxBatch+1, false)...)
-	if sink.Len() != 2*maxBatch+1 || sink.Calls()-before != 3 {
+	w.take(announcements(2*source.MaxApply+1, false)...)
+	if sink.Len() != 2*source.MaxApply+1 || sink.Calls()-before != 3 {
 		t.Errorf("%d routes by %d calls", sink.Len(), sink.Calls()-before)
 	}
-	w.take(announcements(maxBatch+1, true)...)
-	if sink.Len() != maxBatch || sink.Calls()-before != 5 {
+	w.take(announcements(source.MaxApply+1, true)...)
+	if sink.Len() != source.MaxApply || sink.Calls()-before != 5 {
 		t.Errorf("%d routes are left after %d calls", sink.Len(), sink.Calls()-before)
 	}
 }

@@ -23,9 +23,6 @@ import (
 // The longest that a change waits for others that the sink takes with it.
 const linger = 5 * time.Millisecond
 
-// The most routes that the sink is told at once: a table that is told again needs no copy.
-const maxBatch = 4096
-
 // The most routes of one path that are kept to be shared. With all attributes there are some
 // hundred thousand in a full table, and those that are gone stay until there are too many.
 const maxAlone = 1 << 18
@@ -301,7 +298,7 @@ func (w *watch) flush() {
 			continue
 		}
 		batch := append(w.batches[owner], route)
-		if len(batch) == maxBatch {
+		if len(batch) == source.MaxApply { // a table that is told again needs no copy
 			w.sink.Apply(owner.session, batch)
 			batch = batch[:0]
 		}

@@ -542,7 +542,7 @@ func TestMessagesOfOthersAreTakenWhileAPeerOfManyRoutesIsRemoved(t *testing.T) {
 	for _, p := range []*peer{first, second} {
 		table.begin(p)
 	}
-	for i := range parts * maxTold {
+	for i := range parts * source.MaxApply {
 		change(first, i, "2001:db8:ffff::1")
 		change(second, i, "2001:db8:ffff::2")
 	}
@@ -553,7 +553,7 @@ func TestMessagesOfOthersAreTakenWhileAPeerOfManyRoutesIsRemoved(t *testing.T) {
 	sink.turn = func() {
 		table.mu.Lock()
 		defer table.mu.Unlock()
-		for i := 0; i < parts*maxTold && ended == ""; i++ {
+		for i := 0; i < parts*source.MaxApply && ended == ""; i++ {
 			switch p := prefix(i); {
 			case table.routes[source.KeyOf(netip.MustParsePrefix(p))].owner() != first:
 			case changed == "":
@@ -571,7 +571,7 @@ func TestMessagesOfOthersAreTakenWhileAPeerOfManyRoutesIsRemoved(t *testing.T) {
 	if ended == "" {
 		t.Fatal("all routes are removed at once")
 	}
-	for i := range parts * maxTold {
+	for i := range parts * source.MaxApply {
 		p, want := prefix(i), "2001:db8:ffff::2"
 		if p == changed {
 			want = "2001:db8:ffff::3"

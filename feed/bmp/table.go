@@ -146,11 +146,8 @@ func (t *table) put(k source.Key, all []path) {
 	t.routes[k] = r
 }
 
-// The most routes in one call of the sink: it is locked for as long.
-const maxTold = 4096
-
 func (t *table) flushIfLarge() {
-	if len(t.changed) >= maxTold {
+	if len(t.changed) >= source.MaxApply {
 		t.flush()
 	}
 }
@@ -173,9 +170,7 @@ func (t *table) flush() {
 	}
 	clear(t.changed)
 	for p, routes := range batches {
-		for some := range slices.Chunk(routes, maxTold) {
-			t.sink.Apply(p.session, some)
-		}
+		source.ApplyAll(t.sink, p.session, routes)
 	}
 }
 
@@ -213,7 +208,7 @@ func (t *table) lose(peers ...*peer) {
 			}
 			t.put(k, rest)
 		}
-		if seen++; seen%maxTold == 0 {
+		if seen++; seen%source.MaxApply == 0 {
 			t.flush()
 			t.mu.Unlock()
 			t.mu.Lock()

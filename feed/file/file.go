@@ -47,8 +47,6 @@ const (
 	maxLine = 64 << 10
 	// The most next hops that a server takes for one route.
 	maxPaths = 256
-	// Routes that go to the core by one call.
-	chunk = 4096
 	// A file that changed so shortly before may change again with the same time.
 	settled = 100 * time.Millisecond
 	// One that could not be read, and is as it was, is read again so much later.
@@ -159,9 +157,7 @@ func (f *file) Run(ctx context.Context, sink source.Sink) error {
 
 func tell(sink source.Sink, routes []source.Route) {
 	sink.Begin("")
-	for part := range slices.Chunk(routes, chunk) {
-		sink.Apply("", part)
-	}
+	source.ApplyAll(sink, "", routes)
 	sink.Complete("")
 }
 

@@ -28,7 +28,7 @@ func TestADumpIsToldInParts(t *testing.T) {
 		return
 	}
 	lines := []string{"addr add 192.0.2.1/24 dev v0"}
-	for i := range 2*chunk + 1 {
+	for i := range 2*source.MaxApply + 1 {
 		lines = append(lines, fmt.Sprintf("route add 10.%d.%d.0/24 via 192.0.2.2", i/256, i%256))
 	}
 	batch(t, lines)
@@ -37,7 +37,7 @@ func TestADumpIsToldInParts(t *testing.T) {
 	sink := &largest{Sink: sourcetest.NewSink()}
 	go func() { _ = made.Run(t.Context(), sink) }()
 	sourcetest.Eventually(t, "the dump", func() bool { return sink.State("") == "complete" })
-	if sink.Len() != 2*chunk+1 || sink.routes.Load() > chunk {
+	if sink.Len() != 2*source.MaxApply+1 || sink.routes.Load() > source.MaxApply {
 		t.Errorf("%d routes, %d of one call", sink.Len(), sink.routes.Load())
 	}
 }

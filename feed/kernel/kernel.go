@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"time"
 
 	nl "github.com/mdlayher/netlink"
@@ -216,8 +215,6 @@ const (
 	settle = 100 * time.Millisecond
 	// The longest that a message waits for those behind it.
 	linger = 5 * time.Millisecond
-	// Routes that go to the core by one call: it keeps as many beside the table meanwhile.
-	chunk = 4096
 )
 
 // What comes during a dump is read for so long.
@@ -431,9 +428,7 @@ func (f *follower) link(link *netlink.Link) {
 }
 
 func (f *follower) tell() {
-	for part := range slices.Chunk(f.table.Changes(), chunk) {
-		f.sink.Apply("", part)
-	}
+	source.ApplyAll(f.sink, "", f.table.Changes())
 	f.k.oversized.Note(f.table)
 }
 

@@ -14,6 +14,7 @@ import (
 	"context"
 	"log/slog"
 	"net/netip"
+	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -90,6 +91,17 @@ type Sink interface {
 	// not count any more once the source had its stale_time to claim them. For sources
 	// without an end mark.
 	Progress(session string) (told, unrepeated int)
+}
+
+// MaxApply is the most routes that a source tells with one call: the core is locked for as long,
+// and keeps as many beside its table.
+const MaxApply = 4096
+
+// ApplyAll tells routes with as many calls as they need.
+func ApplyAll(sink Sink, session string, routes []Route) {
+	for some := range slices.Chunk(routes, MaxApply) {
+		sink.Apply(session, some)
+	}
 }
 
 // Source tells routes to a Sink.

@@ -446,7 +446,8 @@ TEST_F(ReplicasOnAQuorum, LoseNothingWhenTheLeaderOfEtcdIsKilled) {
   for (uint32_t w = 0; w < 2; ++w) {
     writers.push_back(std::make_unique<Writer>(
         w + 0x1000, std::vector<StoredServer*>{servers[w].get()}));
-    threads.emplace_back([&, w] { writers[w]->Run(stop); });
+    // Not writers[w]: the vector grows while threads run.
+    threads.emplace_back([&stop, &writer = *writers[w]] { writer.Run(stop); });
   }
   std::atomic<int> lookups = 0;
   threads.emplace_back([&] {
@@ -951,7 +952,8 @@ TEST_F(ReplicasOnAQuorum, AgreeAfterAStorm) {
   std::vector<std::thread> threads;
   for (uint32_t w = 0; w < 3; ++w) {
     writers.push_back(std::make_unique<Writer>(w + 0x2000, stay));
-    threads.emplace_back([&, w] { writers[w]->Run(stop); });
+    // Not writers[w]: the vector grows while threads run.
+    threads.emplace_back([&stop, &writer = *writers[w]] { writer.Run(stop); });
   }
   std::mt19937_64 random(9);
   // Longer on a machine on which little is acknowledged in that time.

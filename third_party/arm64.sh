@@ -15,11 +15,11 @@ shopt -s inherit_errexit
 
 packages=(
   # What the programs load.
-  libc6 libgcc-s1 libprometheus-cpp-core1.0 libstdc++6 zlib1g
+  libc6 libgcc-s1 libprometheus-cpp-core1.0 libsimdjson14 libstdc++6 zlib1g
   # What they and the engine's tests are linked from.
   libabsl-dev libbz2-dev libc-ares-dev libevent-dev libfmt-dev libgmock-dev
   libgrpc-dev libgrpc++-dev libgtest-dev liblzma-dev libprotobuf-dev libre2-dev
-  libspdlog-dev libsqlite3-dev libssl-dev libxxhash-dev libyaml-cpp-dev libzstd-dev
+  libsimdjson-dev libspdlog-dev libsqlite3-dev libssl-dev libxxhash-dev libyaml-cpp-dev libzstd-dev
   prometheus-cpp-dev zlib1g-dev
 )
 # Another list of packages has another folder.

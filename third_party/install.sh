@@ -10,8 +10,8 @@ packages=(
   bazel-bootstrap clang-format g++ lld python3
   # Libraries.
   libabsl-dev libbenchmark-dev libbz2-dev libevent-dev libgmock-dev
-  libgrpc++-dev libgtest-dev liblzma-dev libprotobuf-dev libspdlog-dev libsqlite3-dev
-  libssl-dev libxxhash-dev libyaml-cpp-dev libzstd-dev prometheus-cpp-dev
+  libgrpc++-dev libgtest-dev liblzma-dev libprotobuf-dev libsimdjson-dev libspdlog-dev
+  libsqlite3-dev libssl-dev libxxhash-dev libyaml-cpp-dev libzstd-dev prometheus-cpp-dev
   protobuf-compiler protobuf-compiler-grpc zlib1g-dev
   # What the demo and the tests call; clang is for the fuzzers.
   bgpdump bird2 clang-14 clang-tidy-14 curl etcd-client etcd-server frr iproute2

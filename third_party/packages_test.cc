@@ -10,6 +10,7 @@
 #include <lzma.h>
 #include <openssl/crypto.h>
 #include <prometheus/registry.h>
+#include <simdjson.h>
 #include <sqlite3.h>
 #include <xxhash.h>
 #include <zlib.h>
@@ -23,6 +24,7 @@ TEST(Packages, AreTheVersionsThisTreeWasWrittenFor) {
   EXPECT_TRUE(absl::StartsWith(grpc::Version(), "1.51.")) << grpc::Version();
   EXPECT_EQ(GOOGLE_PROTOBUF_VERSION / 1000, 3021);
   EXPECT_TRUE(absl::StartsWith(sqlite3_libversion(), "3."));
+  EXPECT_EQ(int{simdjson::SIMDJSON_VERSION_MAJOR}, 3);
   EXPECT_TRUE(absl::StartsWith(zlibVersion(), "1."));
   EXPECT_TRUE(absl::StartsWith(BZ2_bzlibVersion(), "1."));
   EXPECT_TRUE(absl::StartsWith(lzma_version_string(), "5."));

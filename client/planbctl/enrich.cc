@@ -7,10 +7,8 @@
 // that beside the tables memory is bounded by the longest record.
 
 #include <fcntl.h>
-#include <google/protobuf/util/json_util.h>
-#include <google/protobuf/wrappers.pb.h>
 #include <poll.h>
-#include <sqlite3.h>
+#include <simdjson.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -25,6 +23,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -378,137 +377,65 @@ std::string Unquoted(absl::string_view field) {
   return absl::StrReplaceAll(field, {{"\"\"", "\""}});
 }
 
-// Where the JSON string that begins at `at` ends, behind its quote.
-size_t EndOfString(absl::string_view json, size_t at) {
-  for (const size_t begin = at;;) {
-    at = json.find('"', at + 1);
-    if (at == absl::string_view::npos) return json.size();
-    size_t escapes = at;
-    while (escapes > begin && json[escapes - 1] == '\\') --escapes;
-    if ((at - escapes) % 2 == 0) return at + 1;
-  }
-}
-
-// Where the JSON value that begins at `at` ends: before what follows it.
-size_t EndOfValue(absl::string_view json, size_t at) {
-  for (int depth = 0; at < json.size();) {
-    const char c = json[at];
-    if (c == '"') {
-      at = EndOfString(json, at);
-      continue;
-    }
-    const bool closes = c == '}' || c == ']';
-    if (depth == 0 && (closes || c == ',')) break;
-    if (closes) --depth;
-    if (c == '{' || c == '[') ++depth;
-    ++at;
-  }
-  return at;
-}
-
-// What is between the quotes of a JSON string, without its escapes.
-std::string Unescaped(absl::string_view text) {
-  google::protobuf::StringValue value;
-  return google::protobuf::util::JsonStringToMessage(
-             absl::StrCat("\"", text, "\""), &value)
-                 .ok()
-             ? value.value()
-             : std::string(text);
-}
-
-// Reads members of JSON objects. SQLite checks the whole text, thirty times as
-// fast as protobuf.
+// Reads members of JSON objects.
 class JsonMembers {
  public:
+  // So many bytes behind a line are read as well, and ignored.
+  static constexpr size_t kPadding = simdjson::SIMDJSON_PADDING;
+
   // Looks for the members `names`, which differ, and tells of those in `added`.
-  absl::Status Open(const std::vector<std::string>& names,
-                    const std::vector<std::string>& added) {
+  void Open(const std::vector<std::string>& names,
+            const std::vector<std::string>& added) {
     for (const std::string& name : names) slots_.emplace(name, slots_.size());
     count_ = names.size();
     for (const std::string& name : added) slots_.emplace(name, count_);
     for (const auto& [name, slot] : slots_) lengths_.set(LengthOf(name));
-    sqlite3* database = nullptr;
-    if (sqlite3_open(":memory:", &database) != SQLITE_OK) {
-      return absl::ResourceExhaustedError("no memory for SQLite");
-    }
-    database_.reset(database);
-    sqlite3_stmt* statement = nullptr;
-    if (sqlite3_prepare_v2(database, "SELECT json_type(?1)", -1, &statement,
-                           nullptr) != SQLITE_OK) {
-      return absl::InternalError(sqlite3_errmsg(database));
-    }
-    statement_.reset(statement);
-    return absl::OkStatus();
   }
 
   // The texts of the members in `line`; empty for one that is absent or null.
   // Of two with one name the last counts. `there` is the name of one in `added`
-  // that it has, else empty. Valid until the next call. False if the line is no
-  // object.
-  bool Read(absl::string_view line, std::vector<absl::string_view>& texts,
-            absl::string_view& there) {
+  // that it has, else empty. Valid until the next call. Errors: the line is no
+  // object. REQUIRES: kPadding bytes behind `line` are readable.
+  simdjson::error_code Read(absl::string_view line,
+                            std::vector<absl::string_view>& texts,
+                            absl::string_view& there) {
     texts.assign(count_, "");
     there = "";
-    unescaped_.clear();
-    if (!IsObject(line)) return false;
-    // There is one at each step, and find_first_not_of makes a table each time.
-    const auto skip_blanks = [&](size_t at) {
-      while (at < line.size() &&
-             absl::ascii_isspace(static_cast<unsigned char>(line[at]))) {
-        ++at;
-      }
-      return std::min(at, line.size());
-    };
-    for (size_t at = skip_blanks(line.find('{') + 1);
-         at < line.size() && line[at] == '"'; at = skip_blanks(at + 1)) {
-      const size_t name_end = EndOfString(line, at);
-      const absl::string_view name = TextOf(line.substr(at, name_end - at));
-      const size_t value = skip_blanks(skip_blanks(name_end) + 1);
-      at = EndOfValue(line, value);
+    others_.clear();
+    simdjson::dom::object object;
+    const simdjson::error_code error =
+        parser_.parse(line.data(), line.size(), /*realloc_if_needed=*/false)
+            .get(object);
+    if (error != simdjson::SUCCESS) return error;
+    for (const auto [key, value] : object) {
+      const absl::string_view name(key.data(), key.size());
       if (!lengths_[LengthOf(name)]) continue;
       const auto slot = slots_.find(name);
       if (slot == slots_.end()) continue;
       if (slot->second == count_) {
         there = slot->first;
       } else {
-        texts[slot->second] = TextOf(
-            absl::StripTrailingAsciiWhitespace(line.substr(value, at - value)));
+        texts[slot->second] = TextOf(value);
       }
     }
-    return true;
+    return simdjson::SUCCESS;
   }
 
  private:
-  bool IsObject(absl::string_view line) {
-    sqlite3_stmt* const statement = statement_.get();
-    sqlite3_reset(statement);
-    if (absl::StrContains(line, '\0')) return false;
-    sqlite3_bind_text(statement, 1, line.data(), static_cast<int>(line.size()),
-                      SQLITE_STATIC);
-    if (sqlite3_step(statement) != SQLITE_ROW) return false;
-    const unsigned char* type = sqlite3_column_text(statement, 0);
-    return type != nullptr &&
-           absl::string_view(reinterpret_cast<const char*>(type)) == "object";
-  }
-
-  absl::string_view TextOf(absl::string_view value) {
-    if (value == "null") return "";
-    if (!absl::ConsumePrefix(&value, "\"")) return value;
-    absl::ConsumeSuffix(&value, "\"");
-    if (!absl::StrContains(value, '\\')) return value;
-    return unescaped_.emplace_back(Unescaped(value));
+  absl::string_view TextOf(simdjson::dom::element value) {
+    std::string_view text;
+    if (value.get_string().get(text) == simdjson::SUCCESS) {
+      return {text.data(), text.size()};
+    }
+    if (value.is_null()) return "";
+    return others_.emplace_back(simdjson::minify(value));
   }
 
   static size_t LengthOf(absl::string_view name) {
     return std::min(name.size(), kLongestName);
   }
 
-  struct Close {
-    void operator()(sqlite3* database) { sqlite3_close(database); }
-    void operator()(sqlite3_stmt* statement) { sqlite3_finalize(statement); }
-  };
-  std::unique_ptr<sqlite3, Close> database_;
-  std::unique_ptr<sqlite3_stmt, Close> statement_;
+  simdjson::dom::parser parser_;
   // Places in the texts; count_: of a member that is to be added.
   absl::flat_hash_map<std::string, size_t> slots_;
   // Of their names: most members are none of them, which is seen without a
@@ -516,7 +443,7 @@ class JsonMembers {
   static constexpr size_t kLongestName = 63;  // and all longer ones
   std::bitset<kLongestName + 1> lengths_;
   size_t count_ = 0;
-  std::deque<std::string> unescaped_;  // texts of the line
+  std::deque<std::string> others_;  // texts of the line that are no strings
 };
 
 class Enricher {
@@ -595,7 +522,8 @@ class Enricher {
         added.push_back(std::move(name));
       }
     }
-    return members_.Open(names, added);
+    members_.Open(names, added);
+    return absl::OkStatus();
   }
 
   absl::string_view data() const {
@@ -619,6 +547,7 @@ class Enricher {
     } while (got < 0 && errno == EINTR);
     const int error = errno;
     buffer_.resize(before + static_cast<size_t>(std::max<ssize_t>(got, 0)));
+    buffer_.reserve(buffer_.size() + JsonMembers::kPadding);
     if (got < 0) {
       return absl::InvalidArgumentError(
           absl::StrCat("cannot read the input: ", std::strerror(error)));
@@ -743,8 +672,11 @@ class Enricher {
       return absl::OkStatus();
     }
     absl::string_view there;
-    if (!members_.Read(record.bytes, texts_, there)) {
-      return Pass("the line is no JSON object");
+    const simdjson::error_code error =
+        members_.Read(record.bytes, texts_, there);
+    if (error != simdjson::SUCCESS) {
+      return Pass(absl::StrCat("the line is no JSON object: ",
+                               simdjson::error_message(error)));
     }
     ++objects_;
     for (size_t i = 0; i < texts_.size() && !absent_.empty(); ++i) {
@@ -926,7 +858,9 @@ const RegisteredCommand kEnrichCommand({
         "number and exit code 2. So does, always, a record of more than 1 "
         "MiB.\n\nA column that the header has not is an error. A member that "
         "no JSON object has is named at the end, with exit code 1. Of two "
-        "members with one name the last counts.",
+        "members with one name the last counts. JSON is as RFC 8259 has it, "
+        "with "
+        "integers of at most 64 bits.",
     .flags = {"columns", "add", "table_column", "tables", "await_complete",
               "strict"},
     .run = Run,

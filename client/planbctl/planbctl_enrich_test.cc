@@ -125,16 +125,28 @@ TEST_F(PlanbctlEnrichTest, ReadsMembersAsJsonHasThem) {
            R"("src":["10.1.2.3"])",
            R"("src":10)",
            R"("src":"10.1.2.3","src\u005fnext_hop":1)",
+           R"("src":"10.1.2.3",)",
+           R"("src":"10.1.2.3","x":01)",
+           R"("src":"10.1.2.3","x":[1})",
+           R"("src":"10.1.2.3","x":18446744073709551616)",
+           "\"src\":\"10.1.2.3\",\"x\":\"\xff\"",
        }) {
     EXPECT_EQ(Fails(1, enrich, "1 malformed records passed",
                     absl::StrCat("{", members, "}\n")),
               absl::StrCat("{", members, "}\n"));
   }
   Fails(1, enrich, "NUL character", R"({"src":"10.1.2.3\u0000"})");
+  Fails(1, enrich, "object: The input is not valid UTF-8",
+        "{\"src\":\"\xff\"}");
   EXPECT_EQ(Do("enrich --columns=b --add=next_hop --table_column=b "
                "--tables=10.0.0.1=red",
                R"({"b":"10.0.0.1"})"),
             R"({"b":"10.0.0.1","b_next_hop":5})");
+  // A number as well chooses the table.
+  EXPECT_EQ(Do("enrich --columns=b --add=next_hop --table_column=by "
+               "--tables=10=red",
+               R"({"b":"10.0.0.1","by":10})"),
+            R"({"b":"10.0.0.1","by":10,"b_next_hop":5})");
 }
 
 // An IPv6 route would send what is IPv4 elsewhere.

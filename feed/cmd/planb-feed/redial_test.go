@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/netip"
+	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -296,4 +297,161 @@ func TestNothingIsLostOrLeftWhenConnectionsBreakUnderChurn(t *testing.T) {
 		eventually(t, fmt.Sprintf("all routes and no other after round %d", round), func() bool { return has(client, want) })
 	}
 	eventually(t, "ready", f.ready)
+}
+
+// origin tells routes by numbered gateways; the kernel is one that is never killed.
+type origin struct {
+	number   int            // of the networks of its prefixes
+	routes   map[string]int // a gateway
+	add, end string         // its commands: of a prefix and a gateway
+	shown    string         // what the server shows: of a gateway
+	tell     func(lines ...string)
+	kill     func()
+	start    func(lines ...string)
+}
+
+const always = 50 // of its prefixes are never withdrawn
+
+func (d *origin) prefix(i int) string {
+	if i%2 == 0 {
+		return fmt.Sprintf("10.%d.%d.0/24", d.number, i)
+	}
+	return fmt.Sprintf("2001:db8:%x:%x::/64", d.number, i)
+}
+
+func gateway(prefix string, hop int) string {
+	if strings.Contains(prefix, ":") {
+		return fmt.Sprintf("2001:db8:f::%x", 1+hop)
+	}
+	return fmt.Sprintf("192.0.2.%d", 1+hop)
+}
+
+// change returns the commands.
+func (d *origin) change(random *rand.Rand) (lines []string) {
+	for range 20 {
+		i := random.IntN(4 * always)
+		prefix, hop := d.prefix(i), 1+random.IntN(9)
+		if before, is := d.routes[prefix]; is && i >= always && random.IntN(2) == 0 {
+			delete(d.routes, prefix)
+			lines = append(lines, fmt.Sprintf(d.end, prefix, gateway(prefix, before)))
+			continue
+		}
+		d.routes[prefix] = hop
+		lines = append(lines, fmt.Sprintf(d.add, prefix, gateway(prefix, hop)))
+	}
+	return lines
+}
+
+func (d *origin) all() (lines []string) {
+	for prefix, hop := range d.routes {
+		lines = append(lines, fmt.Sprintf(d.add, prefix, gateway(prefix, hop)))
+	}
+	return lines
+}
+
+// A routing table of the kernel, a peer and a router with BMP change their routes. The feed, the
+// server, the peer and the router are killed, and what changes meanwhile counts as well.
+func TestNothingIsLostOrLeftWhenDaemonsAreKilledUnderChurn(t *testing.T) {
+	bgptest.SkipUnderRaceDetector(t)
+	if !sourcetest.InNamespace(t) {
+		return
+	}
+	rounds := 50
+	if testing.Short() {
+		rounds = 5
+	}
+	sourcetest.Ip(t, "addr add 192.0.2.1/24 dev v0", "addr add 2001:db8:f::1/64 dev v0 nodad")
+	s := startServer(t, "--store="+filepath.Join(t.TempDir(), "store"), "--store_sync=off")
+	f := &feed{t: t, folder: t.TempDir()}
+	f.configure(s, "sources:\n  - {name: kernel, kind: kernel, options: {}}\n"+
+		"  - {name: bmp, kind: bmp, options: {listen: '127.0.0.1:11019', routers: [127.0.0.1], quiet: 1s, share: 0.5}}\n"+
+		"  - {name: bgp, kind: bgp, options: {quiet: 1s, share: 0.5, file: "+
+		bgptest.Write(t, "gobgp.toml", bgptest.Global(65001, "127.0.0.1", 1179)+
+			bgptest.Neighbor("127.0.0.1", "127.0.0.2", 65002, 0, true, true))+"}}\n")
+
+	kernel := &origin{number: 1, add: "route replace %s via %s", end: "route del %s via %s", shown: "via %s dev v0"}
+	kernel.tell = func(lines ...string) {
+		file := filepath.Join(f.folder, "batch")
+		sourcetest.Check(t, os.WriteFile(file, []byte(strings.Join(lines, "\n")+"\n"), 0o600))
+		sourcetest.Command(t, "ip", "-batch", file)
+	}
+	speaker := func(number int, config string) *origin {
+		var process *bgptest.Speaker
+		return &origin{number: number, add: "add %s %s", end: "del %s %s", shown: "via %s",
+			tell:  func(lines ...string) { process.Say(t, lines...) },
+			kill:  func() { process.Kill() },
+			start: func(lines ...string) { process = bgptest.Run(t, config, append(lines, "start")...) }}
+	}
+	peer := speaker(2, bgptest.Global(65002, "127.0.0.2", -1)+bgptest.Neighbor("127.0.0.2", "127.0.0.1", 65001, 1179, false, true))
+	router := speaker(3, bgptest.Global(65003, "127.0.0.3", -1)+
+		"[[bmp-servers]]\n[bmp-servers.config]\naddress = \"127.0.0.1\"\nport = 11019\nroute-monitoring-policy = \"local-rib\"\n")
+	random := rand.New(rand.NewPCG(7, 8))
+	daemons := []*origin{kernel, peer, router}
+	var addresses []netip.Addr
+	for _, d := range daemons {
+		d.routes = map[string]int{}
+		for i := range always {
+			d.routes[d.prefix(i)] = 1
+			addresses = append(addresses, netip.MustParsePrefix(d.prefix(i)).Addr().Next())
+		}
+	}
+	f.run()
+	kernel.tell(kernel.all()...)
+	peer.start(peer.all()...)
+	router.start(router.all()...)
+	eventually(t, "ready", f.ready)
+	answered := probe(t, s, addresses)
+	client := s.client()
+	for round := range rounds {
+		for range 3 {
+			for _, d := range daemons {
+				d.tell(d.change(random)...)
+			}
+			time.Sleep(time.Duration(random.IntN(20)) * time.Millisecond)
+		}
+		dead := daemons[1+random.IntN(2)]
+		killsServer, killsFeed, killsDaemon := round%5 == 0, round%5 == 1 || round%5 == 2, round%5 >= 2
+		if killsServer {
+			s.stop(syscall.SIGKILL)
+		}
+		if killsFeed {
+			f.stop(syscall.SIGKILL)
+		}
+		if killsDaemon {
+			dead.kill()
+		}
+		for _, d := range daemons {
+			if lines := d.change(random); d != dead || !killsDaemon {
+				d.tell(lines...)
+			}
+		}
+		if killsServer {
+			s.run()
+		}
+		if killsFeed {
+			f.run()
+		}
+		if killsDaemon {
+			dead.start(dead.all()...)
+		}
+		longest := 1000
+		if random.IntN(3) == 0 {
+			longest = 4000 // sessions begin meanwhile
+		}
+		time.Sleep(time.Duration(random.IntN(longest)) * time.Millisecond)
+		if round%5 != 4 {
+			continue
+		}
+		want := map[string]string{}
+		for _, d := range daemons {
+			for prefix, hop := range d.routes {
+				want[prefix] = fmt.Sprintf(d.shown, gateway(prefix, hop))
+			}
+		}
+		eventually(t, fmt.Sprintf("all routes and no other after round %d", round), func() bool { return has(client, want) })
+	}
+	eventually(t, "ready", f.ready)
+	if answered() < rounds {
+		t.Error("few lookups were answered")
+	}
 }

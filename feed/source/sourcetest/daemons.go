@@ -5,6 +5,7 @@ package sourcetest
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"os/user"
@@ -35,8 +36,12 @@ func InNamespace(t *testing.T) bool {
 	if out, err := exec.Command(unshare[0], append(unshare[1:], "ip", "link")...).CombinedOutput(); err != nil {
 		t.Skipf("skipped: there is no network namespace or no iproute2: %v %s", err, out)
 	}
-	command := exec.Command(unshare[0], append(unshare[1:],
-		os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=120s")...)
+	limit := "-test.timeout=10m"
+	if testing.Short() {
+		limit = "-test.timeout=120s"
+	}
+	command := exec.Command(unshare[0], append(unshare[1:], os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v",
+		fmt.Sprintf("-test.short=%v", testing.Short()), limit)...)
 	command.Env = append(os.Environ(), inNamespace+"=yes")
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	out, err := command.CombinedOutput()

@@ -13,9 +13,12 @@ import (
 const (
 	// By how many percent of what is used the heap grows until it is collected, at least: while
 	// a table is loaded the collector takes more time than the rest, and later the memory
-	// counts. With a third, changes wait 0.2 s for the collector (p99, 5,000 a second).
+	// counts. With a third, changes wait 0.2 s for the collector of a large heap (p99, 5,000 a
+	// second), and no longer for that of a small one, where it is a third at any time.
 	leastLoadingPercent = 50
 	leastPercent        = 42
+	leastSmallPercent   = 33
+	smallHeap           = 200 << 20
 	// And at most, once all is loaded.
 	mostPercent = 200
 	// What Go takes for used before it has collected anything.
@@ -30,13 +33,9 @@ func tuneHeap(room uint64, loading func() bool) {
 		return
 	}
 	tune := func() {
-		least, most := leastPercent, mostPercent
-		if loading() {
-			least, most = leastLoadingPercent, math.MaxInt32
-		}
 		live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 		metrics.Read(live)
-		debug.SetGCPercent(heapPercent(live[0].Value.Uint64(), room, least, most))
+		debug.SetGCPercent(heapPercent(live[0].Value.Uint64(), room, loading()))
 	}
 	tune()
 	afterEachCollection(tune)
@@ -50,7 +49,14 @@ func afterEachCollection(do func()) {
 	}, struct{}{})
 }
 
-func heapPercent(live, room uint64, least, most int) int {
+func heapPercent(live, room uint64, loading bool) int {
+	least, most := leastPercent, mostPercent
+	if loading {
+		least, most = leastLoadingPercent, math.MaxInt32
+	}
+	if live < smallHeap {
+		least = leastSmallPercent
+	}
 	if live == 0 {
 		// Go does not know yet how long a collection takes, and the heap grows by a fifth above
 		// where the first one is due.

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"math"
 	"runtime"
 	"runtime/debug"
 	"sync/atomic"
@@ -11,26 +10,20 @@ import (
 )
 
 func TestTheHeapGrowsFreelyUpToItsRoomAndByAShareAbove(t *testing.T) {
-	const room = 300 << 20
 	for _, c := range []struct {
-		live uint64 // MiB
-		got  int
+		live, room   uint64 // MiB
+		got          int
+		whileItLoads int // to the room from whatever is used, and half of it the first time
 	}{
-		{0, 200}, {1, 200}, {99, 200}, {100, 200}, {150, 100}, {200, 50}, {250, 42}, {9000, 42},
+		{0, 300, 200, 3650}, {1, 300, 200, 7400}, {10, 300, 200, 2900}, {99, 300, 200, 203},
+		{100, 300, 200, 200}, {150, 300, 100, 100}, {200, 300, 50, 50}, {250, 300, 42, 50},
+		{9000, 300, 42, 50}, {120, 100, 33, 33}, {199, 100, 33, 33}, {200, 100, 42, 50},
 	} {
-		if got := heapPercent(c.live<<20, room, leastPercent, mostPercent); got != c.got {
+		if got := heapPercent(c.live<<20, c.room<<20, false); got != c.got {
 			t.Errorf("%d MiB in use: %d%%, not %d%%", c.live, got, c.got)
 		}
-	}
-	// While it loads: to 300 MiB from whatever is used, and half of it the first time.
-	for _, c := range []struct {
-		live uint64 // MiB
-		got  int
-	}{
-		{0, 3650}, {1, 7400}, {10, 2900}, {100, 200}, {150, 100}, {250, 50}, {9000, 50},
-	} {
-		if got := heapPercent(c.live<<20, room, leastLoadingPercent, math.MaxInt32); got != c.got {
-			t.Errorf("%d MiB in use while it loads: %d%%, not %d%%", c.live, got, c.got)
+		if got := heapPercent(c.live<<20, c.room<<20, true); got != c.whileItLoads {
+			t.Errorf("%d MiB in use while it loads: %d%%, not %d%%", c.live, got, c.whileItLoads)
 		}
 	}
 }

@@ -3,20 +3,21 @@
 
 # Measures planb-feed with a real server and a real far side of each kind of source: the
 # time from a session's begin until all routes are visible, processor time of the feed, the
-# server and a BGP peer until then, and the most memory; then, with 5,000 random changes a
-# second, from the change of a route until a lookup tells it.
+# server and a BGP peer until then, and the most memory of the feed and the server; then, with
+# 5,000 random changes a second, from the change of a route until a lookup tells it.
 #
 #   feed/measure.sh TABLE...     # files of "PREFIX NUMBER" lines
 #
 # In the environment: PLANB_SERVER_BINARY (default: bazel-bin's), PLANB_FEED_KINDS (default:
 # all; kernel, a network namespace, needs root; the peer of bgp is a second GoBGP, that of
 # bgp:wire has its messages ready), PLANB_FEED_SECONDS of changes (default 60; 0: none),
-# PLANB_FEED_ATTRIBUTES of bgp and bmp (default: gateway), PLANB_FEED_PROFILE, a file for a
-# profile of the feed. The load of the machine is printed beside each line, and belongs to
-# what it says.
+# PLANB_FEED_ATTRIBUTES of bgp and bmp (default: gateway), PLANB_FEED_LOOKUPS, seconds in which
+# the planbctl beside that server looks up addresses of the first table, in batches of 4,096,
+# PLANB_FEED_PROFILE, a file for a profile of the feed. The load of the machine is printed
+# beside each line, and belongs to what it says.
 set -euo pipefail
 if [[ $# == 0 ]]; then
-  sed -n '4,19s/^# \{0,1\}//p' "$0" >&2
+  sed -n '4,20s/^# \{0,1\}//p' "$0" >&2
   exit 2
 fi
 PLANB_FEED_TABLES=$(realpath "$@" | tr '\n' ' ')

@@ -5,6 +5,7 @@ package main
 import (
 	"bufio"
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -79,7 +80,7 @@ func TestMeasure(t *testing.T) {
 		"bgp:wire": func() teller { return &wireTeller{} },
 		"bmp":      func() teller { return &bmpTeller{} },
 	}
-	fmt.Println("source    routes   objects  visible  processor  server's  peer's  memory  p50      p99      load")
+	fmt.Println("source    routes   objects  visible  processor  server's  peer's  memory  server's  lookups  p50      p99      load")
 	for _, kind := range strings.Fields(os.Getenv("PLANB_FEED_KINDS")) {
 		measure(t, kind, tellers[kind](), tables)
 	}
@@ -154,8 +155,12 @@ func measure(t *testing.T, kind string, from teller, tables []string) {
 		lags := churn(t, client, from, prefixes, time.Duration(seconds)*time.Second)
 		p50, p99 = lags[len(lags)/2].String(), lags[len(lags)*99/100].String()
 	}
-	fmt.Printf("%-8s  %7d  %7d  %6.2fs  %8.2fs  %7.2fs  %6s  %4dMB  %-7s  %-7s  %s to %s\n", kind, len(prefixes), objects, took.Seconds(),
-		processor, servers, peers, peakMemory(t, f)>>10, p50, p99, before, load(t))
+	lookups := "-"
+	if seconds := os.Getenv("PLANB_FEED_LOOKUPS"); seconds != "" {
+		lookups = rateOfLookups(t, s, seconds, tables[0], prefixes[0].Addr().Is4())
+	}
+	fmt.Printf("%-8s  %7d  %7d  %6.2fs  %8.2fs  %7.2fs  %6s  %4dMB  %6dMB  %7s  %-7s  %-7s  %s to %s\n", kind, len(prefixes), objects, took.Seconds(),
+		processor, servers, peers, peakMemory(t, f.command)>>10, peakMemory(t, s.command)>>10, lookups, p50, p99, before, load(t))
 	f.stop(unix.SIGTERM)
 	s.stop(unix.SIGKILL)
 }
@@ -234,8 +239,28 @@ func processorTime(t *testing.T, process *os.Process) float64 {
 }
 
 // peakMemory is in kilobytes.
-func peakMemory(t *testing.T, f *feed) (kilobytes int) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", f.command.Process.Pid))
+// rateOfLookups is that of planbctl bench, in millions a second, of addresses of a table.
+func rateOfLookups(t *testing.T, s *server, seconds, table string, v4 bool) string {
+	family := "ipv6"
+	if v4 {
+		family = "ipv4"
+	}
+	out, err := exec.Command(filepath.Join(filepath.Dir(os.Getenv("PLANB_SERVER_BINARY")), "planbctl"), "--server="+s.target(),
+		"bench", "--json", "--quiet", "--trace=match", "--seconds="+seconds, "--routes="+table, "--family="+family).Output()
+	sourcetest.Check(t, err)
+	var result struct {
+		Rate   float64 `json:"lookups_per_second"`
+		Misses int
+	}
+	sourcetest.Check(t, json.Unmarshal(out, &result))
+	if result.Misses != 0 {
+		t.Errorf("%d lookups have no answer", result.Misses)
+	}
+	return fmt.Sprintf("%.1fM", result.Rate/1e6)
+}
+
+func peakMemory(t *testing.T, command *exec.Cmd) (kilobytes int) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", command.Process.Pid))
 	sourcetest.Check(t, err)
 	_, rest, _ := strings.Cut(string(text), "VmHWM:")
 	kilobytes, _ = strconv.Atoi(strings.Fields(rest)[0])

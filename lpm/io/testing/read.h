@@ -55,8 +55,12 @@ class FailingSource : public ByteSource {
 inline std::optional<std::vector<std::vector<std::string>>> Bgpdump(
     const std::string& path) {
   if (system("command -v bgpdump > /dev/null 2>&1") != 0) return std::nullopt;
-  FILE* const pipe =
-      popen(absl::StrCat("bgpdump -m '", path, "' 2> /dev/null").c_str(), "r");
+  // bgpdump frees what a record took, and malloc would give it back to the
+  // system each time, which takes two thirds of the processor's time.
+  FILE* const pipe = popen(absl::StrCat("MALLOC_TOP_PAD_=67108864 bgpdump -m '",
+                                        path, "' 2> /dev/null")
+                               .c_str(),
+                           "r");
   std::string output;
   char buffer[4096];
   while (const size_t size = fread(buffer, 1, sizeof(buffer), pipe)) {

@@ -28,7 +28,7 @@
 namespace planb {
 namespace {
 
-constexpr size_t kMostRoutes = kSanitized ? 50'000 : 300'000;
+constexpr size_t kMostRoutes = kSanitized ? 15'000 : 300'000;
 
 // Returns the share of FibBytesBound that the table takes.
 double ExpectWithin(Family family, const std::vector<Route>& routes,
@@ -68,6 +68,7 @@ INSTANTIATE_TEST_SUITE_P(Tables, FibBound, testing::ValuesIn(BoundTables()),
 TEST_P(FibBound, HoldsForAFullCompilation) {
   for (const size_t count : {size_t{0}, size_t{1}, size_t{2}, size_t{10},
                              size_t{1000}, size_t{50'000}, kMostRoutes}) {
+    if (count > kMostRoutes) continue;
     const std::vector<Prefix> prefixes = GetParam().make(count);
     for (const size_t next_hops : {1, 2, 300, 70'000, 0}) {
       if (count == kMostRoutes && next_hops != 2 && next_hops != 0) continue;

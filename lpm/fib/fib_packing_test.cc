@@ -294,6 +294,8 @@ TEST(FibPacked, FollowsACoverOfHosts) {
     routes.Exchange(cover, i % 2 == 0 ? 7 : kNoRoute);
     fib = compiler->Update(routes, {cover}).value();
     ASSERT_EQ(compiler->counters().full, 0U);
+    // Every 7th shows the table with the cover and without, in turn.
+    if (kSanitized && i % 7 != 0) continue;
     ASSERT_EQ(DifferencesAtBoundaries(*fib, RoutesOf(routes)), "") << i;
   }
 }

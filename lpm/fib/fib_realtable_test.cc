@@ -56,9 +56,15 @@ class RealTable : public testing::TestWithParam<Family> {
       GTEST_SKIP() << "no " << FamilyName(GetParam())
                    << " table of 2026-07-30 in PLANB_DATA_DIR";
     }
-    auto routes = ReadPlainTable(path);
+    const auto routes = ReadPlainTable(path);
     ASSERT_TRUE(routes.ok()) << routes.status();
-    routes_ = *std::move(routes);
+    ASSERT_EQ(routes->size(),
+              GetParam() == Family::kIpv4 ? 1'107'938U : 258'956U);
+    // With a sanitizer a part, from everywhere.
+    constexpr size_t kApart = kSanitized ? 5 : 1;
+    for (size_t i = 0; i < routes->size(); i += kApart) {
+      routes_.push_back((*routes)[i]);
+    }
   }
 
   std::vector<Route> routes_;
@@ -69,8 +75,6 @@ INSTANTIATE_TEST_SUITE_P(Families, RealTable,
                          testing::PrintToStringParamName());
 
 TEST_P(RealTable, EveryBoundaryAndAMillionSampled) {
-  ASSERT_EQ(routes_.size(),
-            GetParam() == Family::kIpv4 ? 1'107'938U : 258'956U);
   ExpectRight(GetParam(), routes_);
 }
 

@@ -400,6 +400,7 @@ class JsonMembers {
                             std::vector<absl::string_view>& texts,
                             absl::string_view& there) {
     texts.assign(count_, "");
+    inexact_.assign(count_, false);
     there = "";
     others_.clear();
     simdjson::dom::object object;
@@ -416,10 +417,18 @@ class JsonMembers {
         there = slot->first;
       } else {
         texts[slot->second] = TextOf(value);
+        using Type = simdjson::dom::element_type;
+        const Type type = value.type();
+        inexact_[slot->second] =
+            type == Type::DOUBLE || type == Type::OBJECT || type == Type::ARRAY;
       }
     }
     return simdjson::SUCCESS;
   }
+
+  // True if the text of that member of the last line is not as the line has it:
+  // a number may be written in several ways.
+  bool inexact(size_t name) const { return inexact_[name]; }
 
  private:
   absl::string_view TextOf(simdjson::dom::element value) {
@@ -444,6 +453,7 @@ class JsonMembers {
   std::bitset<kLongestName + 1> lengths_;
   size_t count_ = 0;
   std::deque<std::string> others_;  // texts of the line that are no strings
+  std::vector<bool> inexact_;
 };
 
 class Enricher {
@@ -675,7 +685,7 @@ class Enricher {
     const simdjson::error_code error =
         members_.Read(record.bytes, texts_, there);
     if (error != simdjson::SUCCESS) {
-      return Pass(absl::StrCat("the line is no JSON object: ",
+      return Pass(absl::StrCat("the line cannot be read as a JSON object: ",
                                simdjson::error_message(error)));
     }
     ++objects_;
@@ -685,6 +695,9 @@ class Enricher {
     }
     if (!there.empty()) {
       return Pass(absl::StrCat("there is a member \"", there, "\" already"));
+    }
+    if (!choice_.empty() && members_.inexact(choice_place_)) {
+      return Pass(absl::StrCat(choice_, ": neither text nor an integer"));
     }
     // It ends with the brace of the object, and blanks.
     const size_t brace = record.bytes.rfind('}');
@@ -858,9 +871,9 @@ const RegisteredCommand kEnrichCommand({
         "number and exit code 2. So does, always, a record of more than 1 "
         "MiB.\n\nA column that the header has not is an error. A member that "
         "no JSON object has is named at the end, with exit code 1. Of two "
-        "members with one name the last counts. JSON is as RFC 8259 has it, "
-        "with "
-        "integers of at most 64 bits.",
+        "members with one name the last counts. A line of JSON is malformed as "
+        "well if it is not UTF-8, has a number that neither 64 bits nor a "
+        "double hold, or more than 1023 levels.",
     .flags = {"columns", "add", "table_column", "tables", "await_complete",
               "strict"},
     .run = Run,

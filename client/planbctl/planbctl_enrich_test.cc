@@ -129,6 +129,8 @@ TEST_F(PlanbctlEnrichTest, ReadsMembersAsJsonHasThem) {
            R"("src":"10.1.2.3","x":01)",
            R"("src":"10.1.2.3","x":[1})",
            R"("src":"10.1.2.3","x":18446744073709551616)",
+           R"("src":"10.1.2.3","x":1e400)",
+           R"("src":"10.1.2.3","x":"\udc00")",
            "\"src\":\"10.1.2.3\",\"x\":\"\xff\"",
        }) {
     EXPECT_EQ(Fails(1, enrich, "1 malformed records passed",
@@ -142,11 +144,17 @@ TEST_F(PlanbctlEnrichTest, ReadsMembersAsJsonHasThem) {
                "--tables=10.0.0.1=red",
                R"({"b":"10.0.0.1"})"),
             R"({"b":"10.0.0.1","b_next_hop":5})");
-  // A number as well chooses the table.
-  EXPECT_EQ(Do("enrich --columns=b --add=next_hop --table_column=by "
-               "--tables=10=red",
-               R"({"b":"10.0.0.1","by":10})"),
+  // An integer as well chooses the table; other numbers have several forms.
+  const std::string by =
+      "enrich --columns=b --add=next_hop --table_column=by "
+      "--tables=10=red,0.1=red,100=red,1e2=red";
+  EXPECT_EQ(Do(by, R"({"b":"10.0.0.1","by":10})"),
             R"({"b":"10.0.0.1","by":10,"b_next_hop":5})");
+  for (const std::string record :
+       {R"({"b":"10.0.0.1","by":0.10})", R"({"b":"10.0.0.1","by":1e2})",
+        R"({"b":"10.0.0.1","by":[10]})"}) {
+    EXPECT_EQ(Fails(1, by, "by: neither text nor an integer", record), record);
+  }
 }
 
 // An IPv6 route would send what is IPv4 elsewhere.
@@ -244,7 +252,8 @@ TEST_F(PlanbctlEnrichTest, PassesMalformedRecordsOrNamesTheLine) {
       Fails(1, enrich, "5 malformed records passed, the first at line 2", json),
       "{\"a\":\"10.0.0.1\",\"a_next_hop\":1,\"a_label\":\"plain\"}\n" +
           json.substr(json.find('\n') + 1));
-  Fails(2, enrich + "--strict", "line 2: the line is no JSON object", json);
+  Fails(2, enrich + "--strict",
+        "line 2: the line cannot be read as a JSON object", json);
 }
 
 // As CSV names a column that its header has not.

@@ -319,7 +319,7 @@ TEST(FibCompiler, DividedSlotsOfSharedPartitionsKeepTheirRoutes) {
 // compiled below the descriptors before is edited, and at last all go.
 TEST(FibCompiler, ChangesInADenseSlash48AreEditedInPlace) {
   constexpr uint64_t kHigh = 0x2001'0db8'1234'0000;
-  for (uint64_t seed = 1; seed <= (kSanitized ? 2U : 4U); ++seed) {
+  for (uint64_t seed = 1; seed <= (kSanitized ? 3U : 4U); ++seed) {
     Random random(seed);
     const auto address = [&]() -> std::pair<uint64_t, uint64_t> {
       switch (random.Below(seed == 1 ? 2 : 5)) {

@@ -134,7 +134,7 @@ TEST_P(FibGuard, CountsBetweenForbiddenPages) {
     counts.push_back(n);
   }
   constexpr size_t kAside = kSanitized ? 1 : 17;
-  for (const size_t around : {512, 1024, 4096, 8192, 65536}) {
+  for (const size_t around : {128, 256, 512, 1024, 4096, 8192, 65536}) {
     for (size_t n = around - kAside; n <= around + kAside; ++n) {
       counts.push_back(n);
     }

@@ -240,7 +240,7 @@ TYPED_TEST(PersistentMapOf, EveryOrderInPlace) {
 TYPED_TEST(PersistentMapOf, RandomVersions) {
   using Value = typename TypeParam::Entry::Value;
   using Versions = std::vector<std::pair<TypeParam, ModelOf<TypeParam>>>;
-  for (uint64_t seed = 1; seed <= 20; seed += kSanitized ? 3 : 1) {
+  for (uint64_t seed = 1; seed <= 20; seed += kSanitized ? 4 : 1) {
     Random random(seed);
     const auto limit = static_cast<uint32_t>(5 + 15 * seed);
     // Some histories mostly grow for a while, and then mostly shrink.

@@ -14,7 +14,7 @@ const (
 	// By how many percent of what is used the heap grows until it is collected, at least: while
 	// a table is loaded the collector takes more time than the rest, and later the memory
 	// counts. With a third, changes wait 0.2 s for the collector of a large heap (p99, 5,000 a
-	// second), and no longer for that of a small one, where it is a third at any time.
+	// second), but 0.03 s for that of a small one.
 	leastLoadingPercent = 50
 	leastPercent        = 42
 	leastSmallPercent   = 33
@@ -51,10 +51,10 @@ func afterEachCollection(do func()) {
 
 func heapPercent(live, room uint64, loading bool) int {
 	least, most := leastPercent, mostPercent
-	if loading {
+	switch {
+	case loading:
 		least, most = leastLoadingPercent, math.MaxInt32
-	}
-	if live < smallHeap {
+	case live < smallHeap:
 		least = leastSmallPercent
 	}
 	if live == 0 {

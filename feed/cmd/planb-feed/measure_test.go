@@ -72,6 +72,10 @@ func TestMeasure(t *testing.T) {
 	if len(tables) == 0 {
 		t.Skip("skipped: PLANB_FEED_TABLES names no tables")
 	}
+	if os.Getenv("PLANB_FEED_LOOKUPS") != "" {
+		_, err := exec.LookPath(os.Getenv("PLANB_PLANBCTL_BINARY"))
+		sourcetest.Check(t, err)
+	}
 	tellers := map[string]func() teller{
 		"file":     func() teller { return &fileTeller{} },
 		"kernel":   func() teller { return &kernelTeller{} },
@@ -238,14 +242,13 @@ func processorTime(t *testing.T, process *os.Process) float64 {
 	return float64(user+system) / 100
 }
 
-// peakMemory is in kilobytes.
 // rateOfLookups is that of planbctl bench, in millions a second, of addresses of a table.
 func rateOfLookups(t *testing.T, s *server, seconds, table string, v4 bool) string {
 	family := "ipv6"
 	if v4 {
 		family = "ipv4"
 	}
-	out, err := exec.Command(filepath.Join(filepath.Dir(os.Getenv("PLANB_SERVER_BINARY")), "planbctl"), "--server="+s.target(),
+	out, err := exec.Command(os.Getenv("PLANB_PLANBCTL_BINARY"), "--server="+s.target(),
 		"bench", "--json", "--quiet", "--trace=match", "--seconds="+seconds, "--routes="+table, "--family="+family).Output()
 	sourcetest.Check(t, err)
 	var result struct {
@@ -259,6 +262,7 @@ func rateOfLookups(t *testing.T, s *server, seconds, table string, v4 bool) stri
 	return fmt.Sprintf("%.1fM", result.Rate/1e6)
 }
 
+// peakMemory is in kilobytes.
 func peakMemory(t *testing.T, command *exec.Cmd) (kilobytes int) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", command.Process.Pid))
 	sourcetest.Check(t, err)

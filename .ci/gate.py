@@ -284,6 +284,7 @@ def check(gate, folder, long=False):
         gate.step("benchmarks, optimized", "bazel", "build", *BAZEL, "--config=opt",
                   "//benchmarks/...")
         gate.step("emulated processors", "lpm/testing/emulate.sh")
+        gate.step("feed with all rounds", "feed/test.sh", "--long", folder)
         gate.step("ghz", "deploy/load/ghz/smoke.sh", f"{folder}/planb_server")
 
 

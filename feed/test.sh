@@ -3,15 +3,16 @@
 
 # Tests planb-feed with a real server.
 #
-#   feed/test.sh [--race] [FOLDER]   # with planb_server; builds it if not given
+#   feed/test.sh [--race | --long] [FOLDER]   # with planb_server; builds it if not given
 #
-# --race checks the module, and tests under the race detector instead, with more rounds.
+# --race checks the module, and tests under the race detector instead, with more rounds. --long
+# tests with those rounds, also what runs GoBGP, in which the race detector finds races.
 # The messages of client/go are generated first. Modules come from the module proxy, as
 # go.sum pins them.
 set -euo pipefail
-race=''
-if [[ ${1:-} == --race ]]; then
-  race=yes
+how=''
+if [[ ${1:-} == --race || ${1:-} == --long ]]; then
+  how=$1
   shift
 fi
 folder=${1:+$(realpath "$1")}
@@ -25,11 +26,16 @@ fi
 GO=$(deploy/go_tool.sh go)
 export GO GOFLAGS=-mod=readonly GOTOOLCHAIN=local
 export PLANB_SERVER_BINARY=$folder/planb_server
-if [[ -z $race ]]; then
+if [[ -z $how ]]; then
   deploy/go_short.sh feed "${@:2}"
   exit
 fi
 client/go/generate.sh
-deploy/go_check.sh feed
-cd feed
-"$GO" test -race "${@:2}" ./...
+if [[ $how == --race ]]; then
+  deploy/go_check.sh feed
+  cd feed
+  "$GO" test -race "${@:2}" ./...
+else
+  cd feed
+  CGO_ENABLED=0 "$GO" test -trimpath -timeout=30m "${@:2}" ./...
+fi

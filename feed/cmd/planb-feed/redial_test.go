@@ -350,7 +350,8 @@ func (d *origin) all() (lines []string) {
 }
 
 // A routing table of the kernel, a peer and a router with BMP change their routes. The feed, the
-// server, the peer and the router are killed, and what changes meanwhile counts as well.
+// server, the peer and the router are killed, one or several at once, and what changes meanwhile
+// counts as well.
 func TestNothingIsLostOrLeftWhenDaemonsAreKilledUnderChurn(t *testing.T) {
 	bgptest.SkipUnderRaceDetector(t)
 	if !sourcetest.InNamespace(t) {
@@ -410,7 +411,8 @@ func TestNothingIsLostOrLeftWhenDaemonsAreKilledUnderChurn(t *testing.T) {
 			time.Sleep(time.Duration(random.IntN(20)) * time.Millisecond)
 		}
 		dead := daemons[1+random.IntN(2)]
-		killsServer, killsFeed, killsDaemon := round%5 == 0, round%5 == 1 || round%5 == 2, round%5 >= 2
+		killsServer := round%5 == 0 || round%5 == 4 || round%10 == 7
+		killsFeed, killsDaemon := round%5 == 1 || round%5 == 2, round%5 >= 2
 		if killsServer {
 			s.stop(syscall.SIGKILL)
 		}
@@ -451,7 +453,7 @@ func TestNothingIsLostOrLeftWhenDaemonsAreKilledUnderChurn(t *testing.T) {
 		eventually(t, fmt.Sprintf("all routes and no other after round %d", round), func() bool { return has(client, want) })
 	}
 	eventually(t, "ready", f.ready)
-	if answered() < rounds {
-		t.Error("few lookups were answered")
+	if n := answered(); n < 20*rounds {
+		t.Errorf("only %d lookups were answered", n)
 	}
 }

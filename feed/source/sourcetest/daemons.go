@@ -14,6 +14,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // In tells the test process that it is in a namespace that a test made.
@@ -36,12 +37,13 @@ func InNamespace(t *testing.T) bool {
 	if out, err := exec.Command(unshare[0], append(unshare[1:], "ip", "link")...).CombinedOutput(); err != nil {
 		t.Skipf("skipped: there is no network namespace or no iproute2: %v %s", err, out)
 	}
-	limit := "-test.timeout=10m"
-	if testing.Short() {
-		limit = "-test.timeout=120s"
+	limit := 8 * time.Minute
+	if end, is := t.Deadline(); is { // what it says then is heard
+		limit = min(limit, time.Until(end)-20*time.Second)
 	}
 	command := exec.Command(unshare[0], append(unshare[1:], os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v",
-		fmt.Sprintf("-test.short=%v", testing.Short()), limit)...)
+		fmt.Sprintf("-test.short=%v", testing.Short()), fmt.Sprintf("-test.timeout=%s", limit))...)
+	command.WaitDelay = 10 * time.Second // for what its children still hold open
 	command.Env = append(os.Environ(), inNamespace+"=yes")
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	out, err := command.CombinedOutput()

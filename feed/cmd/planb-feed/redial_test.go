@@ -365,7 +365,7 @@ func TestNothingIsLostOrLeftWhenDaemonsAreKilledUnderChurn(t *testing.T) {
 	s := startServer(t, "--store="+filepath.Join(t.TempDir(), "store"), "--store_sync=off")
 	f := &feed{t: t, folder: t.TempDir()}
 	f.configure(s, "sources:\n  - {name: kernel, kind: kernel, options: {}}\n"+
-		"  - {name: bmp, kind: bmp, options: {listen: '127.0.0.1:11019', routers: [127.0.0.1], quiet: 1s, share: 0.5}}\n"+
+		"  - {name: bmp, kind: bmp, options: {listen: '127.0.0.1:11019', routers: [127.0.0.1], quiet: 3s, share: 0.5}}\n"+
 		"  - {name: bgp, kind: bgp, options: {quiet: 1s, share: 0.5, file: "+
 		bgptest.Write(t, "gobgp.toml", bgptest.Global(65001, "127.0.0.1", 1179)+
 			bgptest.Neighbor("127.0.0.1", "127.0.0.2", 65002, 0, true, true))+"}}\n")

@@ -51,10 +51,10 @@ func afterEachCollection(do func()) {
 
 func heapPercent(live, room uint64, loading bool) int {
 	least, most := leastPercent, mostPercent
-	switch {
-	case loading:
+	if loading {
 		least, most = leastLoadingPercent, math.MaxInt32
-	case live < smallHeap:
+	}
+	if live < smallHeap { // while it loads as well: the most memory is taken then
 		least = leastSmallPercent
 	}
 	if live == 0 {

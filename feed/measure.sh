@@ -9,8 +9,9 @@
 #   feed/measure.sh TABLE...     # files of "PREFIX NUMBER" lines
 #
 # In the environment: PLANB_SERVER_BINARY and PLANB_PLANBCTL_BINARY (default: bazel-bin's),
-# PLANB_FEED_KINDS (default: all; kernel, a network namespace, needs root; the peer of bgp is a second GoBGP, that of
-# bgp:wire has its messages ready), PLANB_FEED_SECONDS of changes (default 60; 0: none),
+# PLANB_FEED_KINDS (default: all; kernel, a network namespace, needs root; the peer of bgp is a
+# second GoBGP, that of bgp:wire has its messages ready), PLANB_FEED_SECONDS of changes (default
+# 60; 0: none),
 # PLANB_FEED_ATTRIBUTES of bgp and bmp (default: gateway), PLANB_FEED_LOOKUPS, seconds in which
 # planbctl looks up addresses of the first table in batches of 4,096 (default: not at all),
 # PLANB_FEED_PROFILE, a file for a profile of the feed. The load of the machine is printed

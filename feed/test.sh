@@ -31,11 +31,12 @@ if [[ -z $how ]]; then
   exit
 fi
 client/go/generate.sh
+flags=(-race)
 if [[ $how == --race ]]; then
   deploy/go_check.sh feed
-  cd feed
-  "$GO" test -race "${@:2}" ./...
 else
-  cd feed
-  CGO_ENABLED=0 "$GO" test -trimpath -timeout=30m "${@:2}" ./...
+  export CGO_ENABLED=0
+  flags=(-trimpath -timeout=30m)
 fi
+cd feed
+"$GO" test "${flags[@]}" "${@:2}" ./...

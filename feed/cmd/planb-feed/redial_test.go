@@ -319,18 +319,15 @@ func (d *origin) prefix(i int) string {
 	return fmt.Sprintf("2001:db8:%x:%x::/64", d.number, i)
 }
 
-func gateway(prefix string, hop int) string {
-	if strings.Contains(prefix, ":") {
-		return fmt.Sprintf("2001:db8:f::%x", 1+hop)
-	}
-	return fmt.Sprintf("192.0.2.%d", 1+hop)
+func gateway(prefix string, number int) string {
+	return bgptest.Gateway(netip.MustParsePrefix(prefix), byte(number)).String()
 }
 
 // change returns the commands.
 func (d *origin) change(random *rand.Rand) (lines []string) {
 	for range 20 {
 		i := random.IntN(4 * always)
-		prefix, hop := d.prefix(i), 1+random.IntN(9)
+		prefix, hop := d.prefix(i), 2+random.IntN(9)
 		if before, is := d.routes[prefix]; is && i >= always && random.IntN(2) == 0 {
 			delete(d.routes, prefix)
 			lines = append(lines, fmt.Sprintf(d.end, prefix, gateway(prefix, before)))
@@ -361,7 +358,7 @@ func TestNothingIsLostOrLeftWhenDaemonsAreKilledUnderChurn(t *testing.T) {
 	if testing.Short() {
 		rounds = 5
 	}
-	sourcetest.Ip(t, "addr add 192.0.2.1/24 dev v0", "addr add 2001:db8:f::1/64 dev v0 nodad")
+	sourcetest.Ip(t, "addr add 192.0.2.1/24 dev v0", "addr add 2001:db8:ff00::1/64 dev v0 nodad")
 	s := startServer(t, "--store="+filepath.Join(t.TempDir(), "store"), "--store_sync=off")
 	f := &feed{t: t, folder: t.TempDir()}
 	f.configure(s, "sources:\n  - {name: kernel, kind: kernel, options: {}}\n"+
@@ -392,7 +389,7 @@ func TestNothingIsLostOrLeftWhenDaemonsAreKilledUnderChurn(t *testing.T) {
 	for _, d := range daemons {
 		d.routes = map[string]int{}
 		for i := range always {
-			d.routes[d.prefix(i)] = 1
+			d.routes[d.prefix(i)] = 2
 			addresses = append(addresses, netip.MustParsePrefix(d.prefix(i)).Addr().Next())
 		}
 	}

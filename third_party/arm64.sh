@@ -19,8 +19,8 @@ packages=(
   # What they and the engine's tests are linked from.
   libabsl-dev libbz2-dev libc-ares-dev libevent-dev libfmt-dev libgmock-dev
   libgrpc-dev libgrpc++-dev libgtest-dev liblzma-dev libprotobuf-dev libre2-dev
-  libsimdjson-dev libspdlog-dev libsqlite3-dev libssl-dev libxxhash-dev libyaml-cpp-dev libzstd-dev
-  prometheus-cpp-dev zlib1g-dev
+  libsimdjson-dev libspdlog-dev libsqlite3-dev libssl-dev libxxhash-dev
+  libyaml-cpp-dev libzstd-dev prometheus-cpp-dev zlib1g-dev
 )
 # Another list of packages has another folder.
 digest=$(sha256sum <<<"${packages[*]}")

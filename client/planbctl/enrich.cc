@@ -872,8 +872,9 @@ const RegisteredCommand kEnrichCommand({
         "MiB.\n\nA column that the header has not is an error. A member that "
         "no JSON object has is named at the end, with exit code 1. Of two "
         "members with one name the last counts. A line of JSON is malformed as "
-        "well if it is not UTF-8, has a number that neither 64 bits nor a "
-        "double hold, or more than 1023 levels.",
+        "well if it is not UTF-8, escapes half a pair of surrogates, has a "
+        "number "
+        "that neither 64 bits nor a double hold, or more than 1023 levels.",
     .flags = {"columns", "add", "table_column", "tables", "await_complete",
               "strict"},
     .run = Run,

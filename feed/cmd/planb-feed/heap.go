@@ -14,11 +14,14 @@ const (
 	// By how many percent of what is used the heap grows until it is collected, at least: while
 	// a table is loaded the collector takes more time than the rest, and later the memory
 	// counts. With a third, changes wait 0.2 s for the collector of a large heap (p99, 5,000 a
-	// second), but 0.03 s for that of a small one.
-	leastLoadingPercent = 50
-	leastPercent        = 42
-	leastSmallPercent   = 33
-	smallHeap           = 200 << 20
+	// second), but 0.03 s for that of a small one. While more than a million routes of BGP are
+	// loaded, the collector takes half of the time if a large heap grows by half only.
+	leastLoadingPercent      = 50
+	leastLargeLoadingPercent = 150
+	leastPercent             = 42
+	leastSmallPercent        = 33
+	smallHeap                = 200 << 20
+	largeHeap                = 400 << 20
 	// And at most, once all is loaded.
 	mostPercent = 200
 	// What Go takes for used before it has collected anything.
@@ -56,6 +59,8 @@ func heapPercent(live, room uint64, loading bool) int {
 	}
 	if live < smallHeap { // while it loads as well: the most memory is taken then
 		least = leastSmallPercent
+	} else if loading && live >= largeHeap {
+		least = leastLargeLoadingPercent
 	}
 	if live == 0 {
 		// Go does not know yet how long a collection takes, and the heap grows by a fifth above

@@ -3,12 +3,16 @@
 package main
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"io"
 	"net"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -56,7 +60,8 @@ func (b *bgpTeller) change(t *testing.T, changes []change) {
 // a router on another machine.
 type wireTeller struct {
 	bgpTeller
-	mu         sync.Mutex // of writes
+	hold       time.Duration // that its OPEN names; zero: 90 s
+	mu         sync.Mutex    // of writes
 	connection net.Conn
 }
 
@@ -99,7 +104,8 @@ func (p *wireTeller) open(t *testing.T) bool {
 	p.connection = connection
 	families := []*bgp.CapGracefulRestartTuple{
 		bgp.NewCapGracefulRestartTuple(bgp.RF_IPv4_UC, false), bgp.NewCapGracefulRestartTuple(bgp.RF_IPv6_UC, false)}
-	open, err := bgp.NewBGPOpenMessage(65002, 90, netip.MustParseAddr("127.0.0.2"), []bgp.OptionParameterInterface{
+	hold := cmp.Or(p.hold, 90*time.Second)
+	open, err := bgp.NewBGPOpenMessage(65002, uint16(hold.Seconds()), netip.MustParseAddr("127.0.0.2"), []bgp.OptionParameterInterface{
 		bgp.NewOptionParameterCapability([]bgp.ParameterCapabilityInterface{
 			bgp.NewCapMultiProtocol(bgp.RF_IPv4_UC), bgp.NewCapMultiProtocol(bgp.RF_IPv6_UC),
 			bgp.NewCapFourOctetASNumber(65002), bgp.NewCapGracefulRestart(false, false, 30, families)})})
@@ -168,4 +174,33 @@ func (p *wireTeller) change(t *testing.T, changes []change) {
 		messages = p.append(t, messages, bgptest.Gateway(c.prefix, c.hop), bgptest.Origin(c.prefix), []bgp.PathNLRI{{NLRI: nlri}})
 	}
 	p.write(t, messages)
+}
+
+// Lists that are asked for again and again block GoBGP until sessions end (its issue 3238);
+// the feed asks for none.
+func TestASessionOfThreeSecondsOutlivesALoadAndWhatFollowsIt(t *testing.T) {
+	bgptest.SkipUnderRaceDetector(t)
+	const routes = 100_000
+	var text strings.Builder
+	for i := range routes {
+		fmt.Fprintf(&text, "2a00:%x:%x::/48 %d\n", i>>16, i&0xffff, 1+i%50)
+	}
+	table := filepath.Join(t.TempDir(), "table")
+	sourcetest.Check(t, os.WriteFile(table, []byte(text.String()), 0o600))
+	s := startServer(t, "--store=none")
+	f := &feed{t: t, folder: t.TempDir()}
+	peer := &wireTeller{hold: 3 * time.Second} // the least that RFC 4271 allows
+	f.configure(s, fmt.Sprintf("sources:\n  - {name: peer, kind: bgp, options: {%s}}\n", peer.section(t)))
+	f.run()
+	eventually(t, "the server is followed", func() bool { return strings.Contains(f.page("/metrics"), "planb_feed_connected 1") })
+	began := peer.begin(t, f, []string{table})
+	eventually(t, "all is loaded", f.ready)
+	for end := began().Add(2 * peer.hold); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		if !strings.Contains(f.page("/metrics"), fmt.Sprintf(`planb_feed_source_routes{source="peer"} %d`, routes)) {
+			t.Fatal("not all routes are counted")
+		}
+	}
+	if _, down := f.times.Load("Peer Down"); down {
+		t.Error("the session ended")
+	}
 }

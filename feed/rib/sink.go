@@ -183,8 +183,8 @@ func (s *Sink) LostAll() {
 func (s *Sink) Forget(name string) {
 	s.table.locked(func() {
 		if session := s.from.sessions[name]; session != nil {
+			delete(s.from.sessions, name) // first: what is told meanwhile is of another one
 			s.table.sweep(session, session.mark+1)
-			delete(s.from.sessions, name)
 			s.table.settle(s.table.options.Now())
 		}
 	})

@@ -197,7 +197,7 @@ func New(options Options) *Table {
 // Wake has an element after something changed.
 func (t *Table) Wake() <-chan struct{} { return t.wake }
 
-// Calls change with the lock held, and wakes the writer.
+// Calls change with the lock held, but for turns of others in a sweep, and wakes the writer.
 func (t *Table) locked(change func()) {
 	t.mu.Lock()
 	change()
@@ -277,14 +277,24 @@ func (t *Table) remove(k source.Key, e *entry, at int, decided bool) {
 	}
 }
 
+// A sweep looks at so many prefixes before it lets others have the lock.
+const sweepSlice = 4096
+
 // Removes the routes of a session with marks below one: that of the session are those that
-// were not repeated.
+// were not repeated. The lock is not held all the time: what is told meanwhile counts.
 func (t *Table) sweep(s *session, below uint32) int {
-	count := 0
+	count, seen := 0, 0
 	if s.routes == 0 || below == 0 || below <= s.mark && s.routes == s.fresh {
 		return 0
 	}
 	for k, e := range t.entries {
+		if seen++; seen%sweepSlice == 0 {
+			t.mu.Unlock()
+			t.mu.Lock()
+			if e = t.entries[k]; e == nil {
+				continue
+			}
+		}
 		at := slices.IndexFunc(e.claims, func(c claim) bool { return c.session == s })
 		if at >= 0 && e.claims[at].mark < below {
 			e.leftover = false
@@ -392,15 +402,15 @@ func (t *Table) Tick() {
 				below := s.expired(now, f.StaleTime)
 				if below > s.mark {
 					s.stale = true
+					if !s.expected {
+						delete(f.sessions, name) // before the sweep, as Forget does
+					}
 				}
 				count := t.sweep(s, below)
 				f.stats.Expired += uint64(count)
 				if count > 0 {
 					t.options.Log.Warn("routes of a session that was lost were withdrawn", "source", f.Name,
 						"session", name, "routes", count, "stale_time", f.StaleTime.String())
-				}
-				if s.stale && !s.expected {
-					delete(f.sessions, name)
 				}
 			}
 		}

@@ -518,3 +518,48 @@ func TestASweepOfTooManyRoutesWaits(t *testing.T) {
 	tell(1, 0, sweepFree-1) // few
 	sweep(0)
 }
+
+func TestOthersHaveTheirTurnWhileASessionOfManyRoutesIsRemoved(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	table, sink := newTable(&now)
+	const routes = 20 * sweepSlice
+	tell := func(i int, id uint32) {
+		prefix := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}), 32)
+		sink.Apply("goes", []source.Route{{Prefix: prefix, Paths: []source.NextHop{{ID: id}}}})
+	}
+	for i := range routes {
+		tell(i, 7)
+	}
+	for !table.Take(1 << 20).Drained {
+	}
+	removed := 0
+	table.options.Now = func() time.Time { // with the lock held
+		if removed++; removed%sweepSlice == 0 {
+			time.Sleep(5 * time.Millisecond) // others come to wait for the lock
+		}
+		return now
+	}
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		sink.Forget("goes")
+	}()
+	told := 0
+	for removing := true; removing; {
+		select {
+		case <-gone:
+			removing = false
+		default:
+			if pending := table.Stats().Pending; 0 < pending && pending < routes {
+				tell(told, 8) // by another session of this name
+				told++
+			}
+		}
+	}
+	if told == 0 {
+		t.Error("the lock was held all the time")
+	}
+	if stats := table.Stats(); stats.Sources[0].Routes != told || stats.Pending != routes {
+		t.Errorf("%d routes of %d that were told meanwhile; %d changes", stats.Sources[0].Routes, told, stats.Pending)
+	}
+}

@@ -406,23 +406,42 @@ bool ContinuesAttribute(absl::string_view content) {
                    absl::string_view::npos;
 }
 
-// CSV (RFC 4180). The fields of a row, none if a quote is not closed.
+// CSV (RFC 4180). The fields of a row, none if a quote is not closed. A quote
+// within a field that does not begin with one is a character as others are.
+// Blanks count within quotes alone.
 std::optional<std::vector<std::string>> SplitCsv(absl::string_view row) {
   std::vector<std::string> fields(1);
-  bool quoted = false;
+  bool quoted = false;      // here
+  bool has_quotes = false;  // this field
+  const auto end_field = [&] {
+    if (!std::exchange(has_quotes, false)) {
+      absl::StripAsciiWhitespace(&fields.back());
+    }
+  };
   for (size_t i = 0; i < row.size(); ++i) {
-    if (row[i] == '"' && quoted && row.substr(i + 1, 1) == "\"") {
-      fields.back() += row[i++];
-    } else if (row[i] == '"') {
-      quoted = !quoted;
-    } else if (row[i] == ',' && !quoted) {
+    const char c = row[i];
+    if (quoted) {
+      if (c != '"') {
+        fields.back() += c;
+      } else if (row.substr(i + 1, 1) == "\"") {
+        fields.back() += row[i++];
+      } else {
+        quoted = false;
+      }
+    } else if (c == ',') {
+      end_field();
       fields.emplace_back();
-    } else {
-      fields.back() += row[i];
+    } else if (c == '"' && !has_quotes &&
+               absl::StripAsciiWhitespace(fields.back()).empty()) {
+      quoted = has_quotes = true;
+      fields.back().clear();
+    } else if (!has_quotes ||
+               !absl::ascii_isspace(static_cast<unsigned char>(c))) {
+      fields.back() += c;
     }
   }
   if (quoted) return std::nullopt;
-  for (std::string& field : fields) absl::StripAsciiWhitespace(&field);
+  end_field();
   return fields;
 }
 
@@ -457,6 +476,7 @@ class TextRoutes {
 
   // Errors: those of the output; INVALID_ARGUMENT for the header of a CSV file.
   absl::Status OnLine(RecordPlace place, const Line& line) {
+    if (open_row_.has_value()) return OnOpenRow(line);
     const bool in_words = form_ == Form::kGateways || form_ == Form::kBird;
     absl::string_view content = TextLineContent(line.text, in_words);
     const bool no_comment = CommentOf(line.text, in_words) == line.text.size();
@@ -485,13 +505,20 @@ class TextRoutes {
     return absl::OkStatus();
   }
 
-  // After the last line of the file: no line continues the last route.
+  // After the last line of the file.
+  absl::Status End() {
+    if (!open_row_.has_value()) return Finish();
+    return Skip(open_row_->place,
+                Malformed(open_row_->text, "a quote is not closed"));
+  }
+
+ private:
+  // No line continues the last route.
   absl::Status Finish() {
     if (!route_.has_value()) return absl::OkStatus();
     return Deliver(*std::exchange(route_, std::nullopt));
   }
 
- private:
   // The best route of a prefix.
   struct Best {
     NextHopId next_hop = kNoRoute;
@@ -633,12 +660,16 @@ class TextRoutes {
   absl::Status OnCsvLine(RecordPlace place, absl::string_view content) {
     const auto fields = SplitCsv(content);
     if (columns_.empty()) return OnHeader(content, fields);
-    if (fields.has_value() &&
-        absl::c_all_of(
-            *fields, [](const std::string& field) { return field.empty(); })) {
+    if (!fields.has_value()) {
+      open_row_ = OpenRow{place, std::string(content)};
       return absl::OkStatus();
     }
-    if (!fields.has_value() || fields->size() != width_) {
+    if (absl::c_all_of(*fields, [](const std::string& field) {
+          return absl::StripAsciiWhitespace(field).empty();
+        })) {
+      return absl::OkStatus();
+    }
+    if (fields->size() != width_) {
       return Skip(place,
                   Malformed(content, "has other fields than the header"));
     }
@@ -646,32 +677,56 @@ class TextRoutes {
       if (i >= columns_.size()) return "";
       return (*fields)[columns_[i]];
     };
-    const absl::StatusOr<Prefix> prefix = Prefix::Parse(field(0));
+    const absl::StatusOr<Prefix> prefix =
+        Prefix::Parse(absl::StripAsciiWhitespace(field(0)));
     if (!prefix.ok()) return Skip(place, prefix.status());
+    const absl::string_view next_hop = absl::StripAsciiWhitespace(field(1));
+    const absl::string_view interface = field(2);
     const bool has_id =
-        field(2).empty() && (field(1).empty() || IsNumber(field(1)));
+        interface.empty() && (next_hop.empty() || IsNumber(next_hop));
+    Route of_id{*prefix, options_.next_hop};
+    GatewayRoute of_gateway{.place = place, .prefix = *prefix};
+    absl::Status status;
+    if (has_id) {
+      if (!next_hop.empty() || of_id.next_hop == kNoRoute) {
+        const absl::StatusOr<NextHopId> id = ParseId(next_hop);
+        status = id.status();
+        of_id.next_hop = id.value_or(kNoRoute);
+      }
+    } else {
+      if (!next_hop.empty()) {
+        status = AddIpWords({"via", next_hop}, of_gateway);
+      }
+      if (status.ok() && !interface.empty()) {
+        status = AddIpWords({"dev", interface}, of_gateway);
+      }
+    }
+    if (!status.ok()) return Skip(place, status);
+    // The first row that is well-formed decides.
     if (std::exchange(has_ids_, has_ids_.value_or(has_id)) == !has_id) {
       return Skip(place, Malformed(content,
                                    "some rows have gateways, others "
                                    "have ids"));
     }
-    if (has_id) {
-      if (field(1).empty() && options_.next_hop != kNoRoute) {
-        return OnRoute(place, Route{*prefix, options_.next_hop});
-      }
-      const absl::StatusOr<NextHopId> id = ParseId(field(1));
-      if (!id.ok()) return Skip(place, id.status());
-      return OnRoute(place, Route{*prefix, *id});
+    return has_id ? OnRoute(place, of_id)
+                  : Start(std::move(of_gateway), absl::OkStatus());
+  }
+
+  // A further line of a row whose quote is open.
+  absl::Status OnOpenRow(const Line& line) {
+    OpenRow row = *std::exchange(open_row_, std::nullopt);
+    if (row.text.size() + line.text.size() >= kMaxTextLine) {
+      return Skip(row.place,
+                  Malformed(row.text, absl::StrCat("a quote is not closed "
+                                                   "within ",
+                                                   kMaxTextLine, " bytes")));
     }
-    GatewayRoute route{.place = place, .prefix = *prefix};
-    absl::Status status;
-    if (!field(1).empty()) {
-      status = AddIpWords({"via", field(1)}, route);
+    absl::StrAppend(&row.text, "\n", line.text);
+    if (!absl::StrContains(line.text, '"')) {
+      open_row_ = std::move(row);
+      return absl::OkStatus();
     }
-    if (status.ok() && !field(2).empty()) {
-      status = AddIpWords({"dev", field(2)}, route);
-    }
-    return Start(std::move(route), status);
+    return OnCsvLine(row.place, row.text);
   }
 
   // Finds the columns. Errors: INVALID_ARGUMENT, naming those that there are.
@@ -807,6 +862,12 @@ class TextRoutes {
   std::vector<size_t> columns_;
   size_t width_ = 0;
   std::optional<bool> has_ids_;
+  // CSV: the lines of a row whose quote is open.
+  struct OpenRow {
+    RecordPlace place;
+    std::string text;
+  };
+  std::optional<OpenRow> open_row_;
 };
 
 // The form that a line shows; none if it shows none. `rest` follows it.
@@ -990,10 +1051,10 @@ absl::Status ReadTextRoutes(ByteReader& in, const RouteFileOptions& options,
     if (last && !in.status().ok()) return out.OnEnd(place, in.status(), "");
     absl::Status status = routes.OnLine(place, line);
     if (!status.ok()) return status;
-    if (last) return routes.Finish();
+    if (last) return routes.End();
     if (line.too_long && !SkipLine(in)) {
       if (!in.status().ok()) return out.OnEnd(place, in.status(), "");
-      return routes.Finish();
+      return routes.End();
     }
   }
 }

@@ -985,6 +985,55 @@ TEST(TextForms, EmptyRowsOfCsvAreSkipped) {
               ElementsAre("10.0.0.0/8 7"));
 }
 
+TEST(TextForms, ARowOfCsvGoesOnWhileItsQuoteIsOpen) {
+  const RouteFileOptions options = {.csv_columns = {"network", "asn"}};
+  const std::string head = "network,asn,note\n12.0.0.0/8,6,x\n";
+  EXPECT_THAT(ReadForm(head + "10.0.0.0/8,7,\"a\n11.0.0.0/8,9,b\n\n#\nc\"\n"
+                              "13.0.0.0/8,\"8\",\"\"\"\r\n\"\r\n",
+                       {.strict = true, .csv_columns = options.csv_columns})
+                  .Lines(),
+              ElementsAre("12.0.0.0/8 6", "10.0.0.0/8 7", "13.0.0.0/8 8"));
+  // Nothing that a quote may hold is a route.
+  const std::string open = head + "10.0.0.0/8,7,\"a\n11.0.0.0/8,9,b\n";
+  EXPECT_EQ(ReadForm(open, options).Summary(), "1 routes, 0 hops, 1 malformed");
+  EXPECT_THAT(
+      ReadForm(open, {.strict = true, .csv_columns = options.csv_columns})
+          .status.message(),
+      AllOf(HasSubstr("F:3"), HasSubstr("a quote is not closed")));
+  EXPECT_EQ(
+      ReadForm(open + std::string(4090, 'x') + "\n14.0.0.0/8,5,\n", options)
+          .Lines(),
+      (std::vector<std::string>{"12.0.0.0/8 6", "14.0.0.0/8 5"}));
+}
+
+TEST(TextForms, AQuoteWithinAFieldOfCsvIsOneCharacterOfIt) {
+  const Reading reading = ReadForm(
+      "network,gw,dev\n10.0.0.0/8,192.0.2.1,a\"b\n"
+      " \" 11.0.0.0/8 \" ,\" 192.0.2.1\", \" \"\"c\" \n",
+      {.strict = true,
+       .first_next_hop_id = 1,
+       .csv_columns = {"network", "gw", "dev"}});
+  EXPECT_THAT(reading.Lines(), ElementsAre("10.0.0.0/8 1", "11.0.0.0/8 2"));
+  ASSERT_EQ(reading.next_hops.size(), 2u);
+  EXPECT_EQ(reading.next_hops[0].interface, "a\"b");
+  EXPECT_EQ(reading.next_hops[1].interface, " \"c");
+}
+
+TEST(TextForms, TheFirstWellFormedRowOfCsvSaysWhatRowsHave) {
+  const RouteFileOptions options = {.first_next_hop_id = 1,
+                                    .csv_columns = {"network", "to"}};
+  EXPECT_EQ(ReadForm("network,to\n10.0.0.0/8,AS7\n11.0.0.0/8,8\n"
+                     "12.0.0.0/8,192.0.2.1\n",
+                     options)
+                .Summary(),
+            "1 routes, 0 hops, 2 malformed");
+  EXPECT_EQ(ReadForm("network,to\n10.0.0.0/8,\n11.0.0.0/8,192.0.2.1\n"
+                     "12.0.0.0/8,7\n",
+                     options)
+                .Summary(),
+            "1 routes, 1 hops, 2 malformed");
+}
+
 TEST(TextForms, CsvOfPrefixesAloneTakesANextHop) {
   const absl::Status status =
       ReadForm("network\n10.0.0.0/8\n", {.csv_columns = {"network"}}).status;

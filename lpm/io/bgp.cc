@@ -56,11 +56,13 @@ constexpr uint8_t kBgpAsPath = 2;
 constexpr uint8_t kBgpNextHop = 3;
 constexpr uint8_t kBgpMed = 4;
 constexpr uint8_t kBgpLocalPref = 5;
+constexpr uint8_t kBgpAggregator = 7;
 constexpr uint8_t kBgpCommunities = 8;
 constexpr uint8_t kBgpMpReachNlri = 14;
 constexpr uint8_t kBgpMpUnreachNlri = 15;
 constexpr uint8_t kBgpExtendedCommunities = 16;
 constexpr uint8_t kBgpAs4Path = 17;
+constexpr uint8_t kBgpAs4Aggregator = 18;
 constexpr uint8_t kBgpLargeCommunities = 32;
 
 // Subsequent address family (RFC 4760).
@@ -213,6 +215,29 @@ absl::Status ForEachSegment(absl::string_view value, AsSize as_size,
   return absl::OkStatus();
 }
 
+// Finds out from AGGREGATOR and AS4_AGGREGATOR whether AS4_PATH counts, in a
+// message with AS numbers of two bytes (RFC 6793 section 4.2.3).
+class Aggregators {
+ public:
+  void Add(uint8_t type, absl::string_view value) {
+    uint16_t as_number = 0;
+    if (type == kBgpAs4Aggregator) {
+      has_as4_ = true;
+    } else if (type == kBgpAggregator && !as_number_.has_value() &&
+               value.size() == 6 && ByteCursor(value).Read(&as_number)) {
+      as_number_ = as_number;
+    }
+  }
+  bool as4_path_counts() const {
+    constexpr uint16_t kAsTrans = 23456;
+    return !has_as4_ || as_number_.value_or(kAsTrans) == kAsTrans;
+  }
+
+ private:
+  std::optional<uint16_t> as_number_;
+  bool has_as4_ = false;
+};
+
 // What AS_PATH decides: see BgpPath.
 struct AsPathRank {
   uint32_t length = 0;
@@ -292,10 +317,12 @@ absl::StatusOr<BgpPath> ParseBgpPath(absl::string_view attributes,
   std::optional<uint32_t> local_pref;
   std::optional<MaybeGateway> next_hop;
   std::optional<MaybeGateway> mp_next_hop;
+  Aggregators aggregators;
   while (!list.empty()) {
     const absl::StatusOr<BgpAttribute> attribute = list.Next();
     if (!attribute.ok()) return attribute.status();
     const auto [type, value] = *attribute;
+    aggregators.Add(type, value);
     absl::Status status;
     if (type == kBgpOrigin && !origin) {
       status = Store(ParseOrigin(value), &origin);
@@ -327,7 +354,7 @@ absl::StatusOr<BgpPath> ParseBgpPath(absl::string_view attributes,
     // AS4_PATH replaces as many of the last numbers as it has: the length stays
     // the same, and the first number is replaced only with all others.
     if (as_size == AsSize::kTwoBytes && as4_path &&
-        as4_path->length == as_path->length) {
+        as4_path->length == as_path->length && aggregators.as4_path_counts()) {
       path.neighbor_as = as4_path->neighbor_as;
     }
   }
@@ -431,10 +458,12 @@ absl::StatusOr<BgpAttributes> ParseBgpAttributes(absl::string_view attributes,
   BgpAttributes path;
   Segments as4_path;
   std::array<bool, 256> seen = {};
+  Aggregators aggregators;
   while (!list.empty()) {
     const absl::StatusOr<BgpAttribute> attribute = list.Next();
     if (!attribute.ok()) return attribute.status();
     const auto [type, value] = *attribute;
+    aggregators.Add(type, value);
     if (std::exchange(seen[type], true)) continue;
     absl::Status status;
     switch (type) {
@@ -467,7 +496,7 @@ absl::StatusOr<BgpAttributes> ParseBgpAttributes(absl::string_view attributes,
     }
     if (!status.ok()) return status;
   }
-  if (as_size == AsSize::kTwoBytes) {
+  if (as_size == AsSize::kTwoBytes && aggregators.as4_path_counts()) {
     path.as_path = WithAs4Path(std::move(path.as_path), as4_path);
   }
   return path;
@@ -614,15 +643,20 @@ class UpdateParser {
   bool unreached_ = false;
 };
 
-// True if a prefix is shorter than any in use but default routes.
-bool HasShortPrefix(const BgpUpdate& update) {
-  const auto is_short = [](const NlriPrefix& nlri) {
-    return nlri.prefix.length() < 8;
+// True if a list has the same default route twice, or a prefix that is shorter
+// than any other in use: four bytes of a path identifier read so.
+bool LooksLikePathIdentifiers(const BgpUpdate& update) {
+  bool short_prefix = false;
+  const auto add = [&](const Prefix& prefix, std::array<int, 2>& defaults) {
+    const bool ipv6 = prefix.family() == Family::kIpv6;
+    short_prefix |= prefix.length() == 0 ? ++defaults[ipv6 ? 1 : 0] > 1
+                                         : prefix.length() < 8;
   };
-  return std::any_of(update.withdraws.begin(), update.withdraws.end(),
-                     is_short) ||
-         std::any_of(update.announces.begin(), update.announces.end(),
-                     [&](const BgpAnnounce& a) { return is_short(a.nlri); });
+  std::array<int, 2> withdrawn = {};
+  for (const NlriPrefix& nlri : update.withdraws) add(nlri.prefix, withdrawn);
+  std::array<int, 2> announced = {};
+  for (const BgpAnnounce& a : update.announces) add(a.nlri.prefix, announced);
+  return short_prefix;
 }
 
 }  // namespace
@@ -652,7 +686,7 @@ absl::StatusOr<BgpUpdate> ParseBgpMessage(absl::string_view message,
   if (type != kUpdate) return BgpUpdate{};
   absl::StatusOr<BgpUpdate> update =
       UpdateParser(additional_paths).Parse(cursor.left());
-  if (update.ok() && !additional_paths && HasShortPrefix(*update) &&
+  if (update.ok() && !additional_paths && LooksLikePathIdentifiers(*update) &&
       UpdateParser(/*additional_paths=*/true).Parse(cursor.left()).ok()) {
     return Malformed(
         "UPDATE",

@@ -125,10 +125,10 @@ struct BgpUpdate {
 // attributes but the next hop. The update is empty if the message changes no
 // unicast route: it is not an UPDATE, marks the end of a RIB, or is of another
 // address family. Path identifiers that nothing marks mostly look like prefixes
-// shorter than /8: an UPDATE with such a prefix, without `additional_paths`, is
-// malformed if all its lists could have path identifiers too.
-// Errors: INVALID_ARGUMENT, naming the defect. Unlike RFC 7606, any error
-// invalidates the whole message.
+// shorter than /8: an UPDATE with such a prefix, or a default route twice in
+// one list, is malformed without `additional_paths` if all its lists could have
+// path identifiers too. Errors: INVALID_ARGUMENT, naming the defect. Unlike RFC
+// 7606, any error invalidates the whole message.
 absl::StatusOr<BgpUpdate> ParseBgpMessage(absl::string_view message,
                                           bool additional_paths);
 

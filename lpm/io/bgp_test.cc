@@ -274,6 +274,31 @@ TEST(ParseBgpAttributes, As4PathHasTheLastNumbers) {
       "1 2 from 2");
 }
 
+TEST(ParseBgpAttributes, As4PathOfAnotherAggregatorDoesNotCount) {
+  const std::string base =
+      Attribute(kAsPathType, U8(2) + U8(2) + U16(1) + U16(2)) +
+      Attribute(17, Seq({70000, 80000}));
+  const auto by = [](uint16_t as_number) {
+    return Attribute(7, U16(as_number) + U32(0));
+  };
+  const std::string as4 = Attribute(18, U32(80000) + U32(0));
+  const std::string merged = "70000 80000 from 80000";
+  for (const auto& [attributes, path, neighbor] :
+       std::vector<std::tuple<std::string, std::string, uint32_t>>{
+           {base, merged, 70000},
+           {base + by(2), merged, 70000},
+           {base + as4, merged, 70000},
+           {base + by(23456) + as4, merged, 70000},
+           {base + by(2) + as4, "1 2 from 2", 1},
+           {as4 + by(2) + by(23456) + base, "1 2 from 2", 1},
+           {base + Attribute(7, U16(2)) + as4, merged, 70000}}) {
+    EXPECT_EQ(PathText(attributes, AsSize::kTwoBytes), path);
+    EXPECT_EQ(
+        ParseBgpPath(attributes, Family::kIpv4, AsSize::kTwoBytes)->neighbor_as,
+        neighbor);
+  }
+}
+
 TEST(ParseBgpAttributes, ReadsWhatIsThereOnceAndInOrder) {
   const std::string large = U32(2) + U32(0) + U32(9);
   const auto parsed = ParseBgpAttributes(
@@ -620,6 +645,18 @@ TEST(ParseBgpMessage, ShortPrefixesAreReadIfTheUpdateHasOneReading) {
        Updates(Nlri("0.0.0.0/1") + Nlri("128.0.0.0/1"), Nlri("::/0"))) {
     EXPECT_FALSE(Parse(message).empty());
   }
+  // A default route beside others is none of four bytes.
+  EXPECT_EQ(
+      Parse(Update("", NextHop4("192.0.2.1"),
+                   Nlri("0.0.0.0/0") + Nlri("10.0.0.0/8") + Nlri("8.8.0.0/16")))
+          .announces.size(),
+      3u);
+  EXPECT_EQ(Parse(Update(Nlri("0.0.0.0/0") + Nlri("10.0.0.0/8"),
+                         Announce6("2001:db8::1",
+                                   Nlri("::/0") + Nlri("2001:db8::/32")),
+                         ""))
+                .announces.size(),
+            2u);
   // One list decides for the others.
   const std::string ambiguous = Nlri("10.0.0.0/8", 0);
   ExpectMalformed(Update(ambiguous, "", ""), "path identifiers");

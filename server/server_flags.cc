@@ -405,6 +405,12 @@ void CheckFlags(CommandLine& line) {
   const uint64_t limit = line.server.tables.table.limits.max_routes;
   wrong(!initial.routes_file.empty() && (v6 > 0 || v4 > 0),
         "--routes and --generate cannot both be given");
+  wrong(!line.store.follow.empty() &&
+            (!initial.routes_file.empty() || v6 > 0 || v4 > 0),
+        "--follow and ",
+        initial.routes_file.empty() ? "--generate" : "--routes",
+        " cannot both be given: a follower's tables are those of the other "
+        "server");
   wrong(v6 > limit || v4 > limit - v6,
         "cannot generate that many routes: --max_routes' limit is ", limit);
   wrong(line.server.tls.reload_interval <= absl::ZeroDuration(),

@@ -83,7 +83,6 @@ constexpr FlagCase kFlagCases[] = {
     {"etcd_ca", "v27", OPTION(store.etcd_tls.ca.path)},
     {"etcd_cert", "v28", OPTION(store.etcd_tls.cert.path)},
     {"etcd_key", "v29", OPTION(store.etcd_tls.key.path)},
-    {"follow", "v30", OPTION(store.follow)},
     {"follow_ca", "v31", OPTION(store.follow_tls.ca.path)},
     {"follow_cert", "v32", OPTION(store.follow_tls.cert.path)},
     {"follow_key", "v33", OPTION(store.follow_tls.key.path)},
@@ -164,8 +163,9 @@ constexpr FlagCase kFlagCases[] = {
 TEST_F(ServerFlags, ValuesReachTheOptions) {
   // Those that exclude others, or are more than their text: see below.
   std::set<std::string> known = {
-      "config",    "insecure", "lookup_cpus",      "peer_gids",
-      "peer_uids", "routes",   "unix_socket_mode", "unix_socket_owner"};
+      "config",      "follow",           "insecure",
+      "lookup_cpus", "peer_gids",        "peer_uids",
+      "routes",      "unix_socket_mode", "unix_socket_owner"};
   for (const FlagCase& each : kFlagCases) {
     Set(each.flag, each.value);
     known.insert(each.flag);
@@ -230,6 +230,7 @@ TEST_F(ServerFlags, PlaintextAndTlsExcludeEachOther) {
   // Of another server.
   Set("follow", "elsewhere:1");
   EXPECT_TRUE(ReadFlags()->store.insecure);
+  EXPECT_EQ(ReadFlags()->store.follow, "elsewhere:1");
   Set("follow", "localhost:1");
   EXPECT_TRUE(absl::IsInvalidArgument(ReadFlags().status()));
 }

@@ -245,6 +245,12 @@ class Table {
   std::vector<std::string> before_length_;
 };
 
+// A value of --table_column as it is compared: an address in one form.
+std::string Canonical(absl::string_view value) {
+  const auto address = Address::Parse(value);
+  return address.ok() ? Unmapped(*address).ToString() : std::string(value);
+}
+
 // The tables by the values of --table_column. An address has any of its forms.
 class TableChoice {
  public:
@@ -292,11 +298,6 @@ class TableChoice {
   }
 
  private:
-  static std::string Canonical(absl::string_view value) {
-    const auto address = Address::Parse(value);
-    return address.ok() ? Unmapped(*address).ToString() : std::string(value);
-  }
-
   std::vector<std::unique_ptr<Table>> tables_;
   Table* fallback_ = nullptr;
   std::map<std::string, Table*> chosen_;
@@ -802,6 +803,12 @@ absl::StatusOr<Format> FormatFromFlags() {
       }
     }
   }
+  for (const std::string& column : format.columns) {
+    if (names.contains(column)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "\"", column, "\" would be added, and is one of --columns"));
+    }
+  }
   if (format.added() == 0) {
     return absl::InvalidArgumentError("--add is empty");
   }
@@ -810,6 +817,7 @@ absl::StatusOr<Format> FormatFromFlags() {
     return absl::InvalidArgumentError(
         "--table_column and --tables need each other");
   }
+  std::set<std::string> values;
   for (absl::string_view pair :
        absl::StrSplit(absl::GetFlag(FLAGS_tables), ',', absl::SkipEmpty())) {
     const size_t equals = pair.find('=');
@@ -817,6 +825,10 @@ absl::StatusOr<Format> FormatFromFlags() {
         equals + 1 == pair.size()) {
       return absl::InvalidArgumentError(
           absl::StrCat("--tables: \"", pair, "\" is not VALUE=TABLE"));
+    }
+    if (!values.insert(Canonical(pair.substr(0, equals))).second) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--tables: \"", pair.substr(0, equals), "\" is there twice"));
     }
   }
   return format;

@@ -291,6 +291,13 @@ TEST_F(PlanbctlEnrichTest, RefusesWhatItCannotDo) {
            {"--columns=a --tables=x=y", "need each other"},
            {"--columns=a --table_column=x", "need each other"},
            {"--columns=a --table_column=x --tables=y", "VALUE=TABLE"},
+           {"--columns=a --table_column=x --tables=y=b,y=c",
+            "\"y\" is there twice"},
+           {"--columns=a --table_column=x "
+            "--tables=192.0.2.9=b,::ffff:c000:209=c",
+            "\"::ffff:c000:209\" is there twice"},
+           {"--columns=a,a_next_hop --add=next_hop",
+            "\"a_next_hop\" would be added, and is one of --columns"},
            {"--columns=c", "no column \"c\" among a, b"},
            {"--columns=a --table_column=x --tables=y=default",
             "no column \"x\""},

@@ -200,8 +200,10 @@ const RegisteredCommand kConvertCommand({
         "its forms, and prints its routes as the CSV that planb-feed reads: "
         "sorted, a row for each next hop of a route, and what next hops mean "
         "in place of their ids. One without a gateway, an interface and a "
-        "label stays an id, and so does a group that has such a member. With "
-        "--strict a malformed record is an error; else it is left out, and the "
+        "label stays an id, and so does a group that has such a member. The "
+        "label of a group, and the weight of a next hop that no group has, are "
+        "not in the rows. With --strict a malformed record is an error; else "
+        "it is left out, and the "
         "exit code is 1. Needs no server.",
     .flags = {"next_hop", "csv_columns", "attributes", "allow_empty", "strict"},
     .run = RunConvert,

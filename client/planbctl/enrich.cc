@@ -112,6 +112,7 @@ struct Format {
   std::vector<std::string> columns;  // with addresses
   bool next_hop = false, length = false;
   std::vector<const AddedField*> fields;
+  std::map<std::string, std::string> tables;  // by Canonical() values
 
   // How many fields each of them adds.
   size_t added() const {
@@ -276,13 +277,10 @@ class TableChoice {
     const auto fallback = open(absl::GetFlag(FLAGS_table));
     if (!fallback.ok()) return fallback.status();
     fallback_ = *fallback;
-    for (absl::string_view pair :
-         absl::StrSplit(absl::GetFlag(FLAGS_tables), ',', absl::SkipEmpty())) {
-      const std::pair<std::string, std::string> value =
-          absl::StrSplit(pair, absl::MaxSplits('=', 1));
-      const auto table = open(value.second);
+    for (const auto& [value, name] : format.tables) {
+      const auto table = open(name);
       if (!table.ok()) return table.status();
-      chosen_[Canonical(value.first)] = *table;
+      chosen_[value] = *table;
     }
     return absl::OkStatus();
   }
@@ -817,7 +815,6 @@ absl::StatusOr<Format> FormatFromFlags() {
     return absl::InvalidArgumentError(
         "--table_column and --tables need each other");
   }
-  std::set<std::string> values;
   for (absl::string_view pair :
        absl::StrSplit(absl::GetFlag(FLAGS_tables), ',', absl::SkipEmpty())) {
     const size_t equals = pair.find('=');
@@ -826,9 +823,11 @@ absl::StatusOr<Format> FormatFromFlags() {
       return absl::InvalidArgumentError(
           absl::StrCat("--tables: \"", pair, "\" is not VALUE=TABLE"));
     }
-    if (!values.insert(Canonical(pair.substr(0, equals))).second) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "--tables: \"", pair.substr(0, equals), "\" is there twice"));
+    const absl::string_view value = pair.substr(0, equals);
+    if (!format.tables.emplace(Canonical(value), pair.substr(equals + 1))
+             .second) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--tables: \"", value, "\" is there twice"));
     }
   }
   return format;
@@ -885,8 +884,8 @@ const RegisteredCommand kEnrichCommand({
         "no JSON object has is named at the end, with exit code 1. Of two "
         "members with one name the last counts. A line of JSON is malformed as "
         "well if it is not UTF-8, escapes half a pair of surrogates, has a "
-        "number "
-        "that neither 64 bits nor a double hold, or more than 1023 levels.",
+        "number that neither 64 bits nor a double hold, or more than 1023 "
+        "levels.",
     .flags = {"columns", "add", "table_column", "tables", "await_complete",
               "strict"},
     .run = Run,

@@ -55,12 +55,15 @@ func afterEachCollection(do func()) {
 func heapPercent(live, room uint64, loading bool) int {
 	least, most := leastPercent, mostPercent
 	if loading {
-		least, most = leastLoadingPercent, math.MaxInt32
+		most = math.MaxInt32
 	}
-	if live < smallHeap { // while it loads as well: the most memory is taken then
+	switch {
+	case live < smallHeap: // while it loads as well: the most memory is taken then
 		least = leastSmallPercent
-	} else if loading && live >= largeHeap {
+	case loading && live >= largeHeap:
 		least = leastLargeLoadingPercent
+	case loading:
+		least = leastLoadingPercent
 	}
 	if live == 0 {
 		// Go does not know yet how long a collection takes, and the heap grows by a fifth above

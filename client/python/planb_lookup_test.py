@@ -300,6 +300,19 @@ class StreamTest(RealServerTest):
         self.assertLessEqual(threading.active_count(), before + 1)
 
 
+class ExitTest(RealServerTest):
+    def test_a_program_ends_with_open_streams_and_directories(self):
+        # Most such programs stayed for ever: gRPC deleted calls after its threads.
+        program = "\n".join((
+            "import numpy as np, planb_lookup",
+            f"client = planb_lookup.Client({self.server.target!r})",
+            "directory = client.follow_next_hops()",
+            "streams = [client.stream() for _ in range(30)]",
+            "for each in streams: each.send(np.zeros((1, 4), np.uint8))"))
+        for _ in range(5):
+            subprocess.run([sys.executable, "-c", program], timeout=60, check=True)
+
+
 class ForkTest(RealServerTest):
     """Each test in a process of its own: gRPC and threads of others would be forked."""
 
@@ -319,7 +332,7 @@ class ForkTest(RealServerTest):
         done = subprocess.run(
             [sys.executable, "-c", program], capture_output=True, text=True, timeout=120,
             check=False)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         return done.stdout.splitlines()
 
     def test_a_call_in_a_fork_of_a_process_that_made_calls_is_refused(self):

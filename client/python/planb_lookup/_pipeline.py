@@ -9,12 +9,15 @@ so sending twice is harmless.
 
 from __future__ import annotations
 
+import atexit
 import collections
+import ctypes
 import dataclasses
 import os
 import random
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, Generic, TypeVar
 
@@ -32,7 +35,9 @@ _used = False
 # gRPC's threads are those of the process that this one was forked from: calls would
 # never end, whatever their deadline.
 _threads_lost = False
-_kept: list[Any] = []
+# Streams and directories, which hold calls of gRPC.
+_open: weakref.WeakSet[Any] = weakref.WeakSet()
+_open_lock = threading.Lock()
 
 
 def _after_fork_in_child() -> None:
@@ -54,8 +59,23 @@ def keep_if_lost(call: Any) -> bool:
     """True in such a fork. `call` then stays for ever: to cancel or to delete it, gRPC may
     wait for a lock that one of those threads has."""
     if _threads_lost:
-        _kept.append(call)
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(call))
     return _threads_lost
+
+
+def close_at_exit(holder: Any) -> None:
+    """Has `holder`, which has a close(), closed while gRPC's threads still run: the exit
+    stops them wherever they are, and to delete a call, gRPC would wait for their locks."""
+    with _open_lock:
+        _open.add(holder)
+
+
+@atexit.register
+def _close_all() -> None:
+    with _open_lock:
+        holders = list(_open)
+    for each in holders:
+        each.close()
 
 
 def require_threads() -> None:

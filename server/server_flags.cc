@@ -4,10 +4,13 @@
 
 #include <cstdint>
 #include <cstring>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "absl/flags/flag.h"
 #include "absl/flags/usage_config.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -421,6 +424,24 @@ void CheckFlags(CommandLine& line) {
   wrong(line.server.insecure && !line.server.tls.cert.empty() &&
             !NeedsInsecure(line.store),
         "--insecure and --tls_cert cannot both be given");
+  wrong(line.server.max_staleness != ServerOptions().max_staleness &&
+            !IsRemote(line.store),
+        "--max_staleness has no effect without --follow or "
+        "--store=etcd://...");
+  wrong(line.otlp.endpoint.empty() && !line.otlp.tls.ca.path.empty(),
+        "--otlp_ca has no effect without --otlp_endpoint");
+  wrong(line.server.tables.table.max_pending_updates == 0,
+        "--max_pending_updates must be at least 1");
+  std::set<std::string> addresses;
+  for (const auto& [flag, list] :
+       {std::pair("--listen", &line.server.listen),
+        std::pair("--control_listen", &line.server.control_listen)}) {
+    for (const std::string& address : *list) {
+      // Of port 0 the system makes another one each time.
+      wrong(!absl::EndsWith(address, ":0") && !addresses.insert(address).second,
+            flag, ": ", address, " is there twice");
+    }
+  }
 }
 
 // --version prints one line.

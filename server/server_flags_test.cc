@@ -64,7 +64,7 @@ struct FlagCase {
 constexpr FlagCase kFlagCases[] = {
     {"check_config", "true", OPTION(check_config)},
     {"listen", "v12,w", OPTION(server.listen)},
-    {"control_listen", "v13,w", OPTION(server.control_listen)},
+    {"control_listen", "v13,x", OPTION(server.control_listen)},
     {"health_address", "v14", OPTION(server.health_address)},
     {"metrics_address", "v15", OPTION(server.metrics_address)},
     {"routes_partial", "true", OPTION(server.initial.partial)},
@@ -76,7 +76,7 @@ constexpr FlagCase kFlagCases[] = {
     {"prefix_lengths", "true",
      OPTION(server.tables.default_fib.prefix_lengths)},
     {"empty_table_ready", "false", OPTION(server.empty_table_ready)},
-    {"store", "v23", OPTION(store.store)},
+    {"store", "etcd://v23/w", OPTION(store.store)},
     {"store_sync", "v24", OPTION(store.store_sync)},
     {"etcd_user", "v25", OPTION(store.etcd_user)},
     {"etcd_password_file", "v26", OPTION(store.etcd_password_file)},
@@ -235,6 +235,11 @@ TEST_F(ServerFlags, PlaintextAndTlsExcludeEachOther) {
   EXPECT_TRUE(absl::IsInvalidArgument(ReadFlags().status()));
 }
 
+TEST_F(ServerFlags, PortZeroMayBeThereTwice) {
+  Set("listen", "127.0.0.1:0,127.0.0.1:0");
+  EXPECT_TRUE(ReadFlags().ok());
+}
+
 TEST_F(ServerFlags, ContradictionsAreRefused) {
   struct Case {
     const char* flag;
@@ -254,6 +259,12 @@ TEST_F(ServerFlags, ContradictionsAreRefused) {
         Case{"max_replication_wait", "-1s", "--max_replication_wait"},
         Case{"unix_send_buffer", "2GiB", "--unix_send_buffer"},
         Case{"max_message_bytes", "2GiB", "--max_message_bytes"},
+        Case{"max_staleness", "1s", "--max_staleness has no effect without"},
+        Case{"otlp_ca", "c", "--otlp_ca has no effect without --otlp_endp"},
+        Case{"max_pending_updates", "0", "--max_pending_updates must be at"},
+        Case{"listen", "[::1]:1,unix:///a,[::1]:1", "--listen: [::1]:1 is"},
+        Case{"control_listen", "unix:///run/planb/planb.sock",
+             "--control_listen: unix:///run/planb/planb.sock is there twice"},
         Case{"generate", "4000001", "--max_routes"}}) {
     absl::FlagSaver saver;
     Set(wrong.flag, wrong.value);

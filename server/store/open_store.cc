@@ -84,8 +84,32 @@ absl::Status CheckPlaintext(const StoreChoice& choice) {
       ", or --insecure if that is what you want"));
 }
 
+// Errors: INVALID_ARGUMENT for the first value that has a meaning only beside
+// another one, which is missing.
+absl::Status CheckPartners(const StoreChoice& choice) {
+  const auto needs = [](bool alone, absl::string_view flag,
+                        absl::string_view partner) {
+    return alone ? absl::InvalidArgumentError(
+                       absl::StrCat(flag, " has no effect without ", partner))
+                 : absl::OkStatus();
+  };
+  absl::Status status =
+      needs(choice.follow.empty() && !choice.follow_tls.ca.path.empty(),
+            "--follow_ca", "--follow");
+  for (const auto& [flag, value] :
+       {std::pair("--etcd_user", &choice.etcd_user),
+        std::pair("--etcd_password_file", &choice.etcd_password_file),
+        std::pair("--etcd_ca", &choice.etcd_tls.ca.path)}) {
+    status.Update(
+        needs(!IsEtcd(choice) && !value->empty(), flag, "--store=etcd://..."));
+  }
+  return status;
+}
+
 // Errors: INVALID_ARGUMENT for values that exclude each other.
 absl::Status CheckValues(const StoreChoice& choice) {
+  const absl::Status partners = CheckPartners(choice);
+  if (!partners.ok()) return partners;
   if (!choice.follow.empty()) {
     if (choice.store != "auto" && choice.store != "none") {
       return absl::InvalidArgumentError(
@@ -106,7 +130,7 @@ absl::Status CheckValues(const StoreChoice& choice) {
                        choice.store, " for a file of that name"));
     }
   }
-  if (!choice.cache.empty() && !IsEtcd(choice)) {
+  if (!choice.cache.empty() && !IsRemote(choice)) {
     return absl::InvalidArgumentError(
         "--cache is for a store in etcd and for --follow; other tables are on "
         "this machine anyway");
@@ -171,6 +195,10 @@ std::string NameOfReplica(const StoreChoice& choice) {
   char name[HOST_NAME_MAX + 1] = {};
   gethostname(name, HOST_NAME_MAX);
   return name;
+}
+
+bool IsRemote(const StoreChoice& choice) {
+  return !choice.follow.empty() || IsEtcd(choice);
 }
 
 bool NeedsInsecure(const StoreChoice& choice) {

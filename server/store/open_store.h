@@ -47,6 +47,9 @@ struct StoreChoice {
 // What this server is called.
 std::string NameOfReplica(const StoreChoice& choice);
 
+// True if another server keeps the tables.
+bool IsRemote(const StoreChoice& choice);
+
 // True if this sends a password of etcd to another host in plaintext, or
 // follows one so: it must be `insecure`.
 bool NeedsInsecure(const StoreChoice& choice);

@@ -374,6 +374,8 @@ TEST(Main, ChecksWhatCanBeKnownBeforeTheStart) {
              "--etcd_password_file=" + missing},
             "--etcd_password_file: "},
            {{"--store=etcd://a:1/p", "--etcd_ca=" + broken}, "--etcd_ca "},
+           {{"--store=/tmp"}, "--store=/tmp is a directory: name a file in"},
+           {{"--store=" + missing + "/x.db"}, "missing is no directory"},
            {{"--store_sync=half"}, "--store_sync: \"half\""},
            {{"--store=none", "--cache=/c"}, "--cache is for"},
            {{"--follow_ca=/c"}, "--follow_ca has no effect without --follow"},

@@ -52,15 +52,19 @@
 namespace planb::server {
 namespace {
 
-// Logs what could not be used of the file. Errors: those of ReadRouteFile;
-// DATA_LOSS for a damaged or cut file, unless `options.partial`.
+// Logs what could not be used of the file. Errors, which name --routes: those
+// of ReadRouteFile; DATA_LOSS for a damaged or cut file, unless
+// `options.partial`.
 absl::Status ReadRoutes(const InitialTableOptions& options, RouteSink& sink) {
   const absl::StatusOr<RouteFileReport> report =
       ReadRouteFile(options.routes_file,
                     {.allow_empty = options.allow_empty,
                      .path_encoder = EncoderOf(options.path_parts)},
                     sink);
-  if (!report.ok()) return report.status();
+  if (!report.ok()) {
+    return {report.status().code(),
+            absl::StrCat("--routes: ", report.status().message())};
+  }
   for (const RouteFileProblem& problem : report->problems) {
     Log(LogLevel::kWarning, "skipped a part of the route file",
         {{"file", options.routes_file},
@@ -80,10 +84,10 @@ absl::Status ReadRoutes(const InitialTableOptions& options, RouteSink& sink) {
        {problems.empty() ? "" : "problems", problems}});
   if (report->whole() || options.partial) return absl::OkStatus();
   const RouteFileProblem& first = report->problems.front();
-  return absl::DataLossError(
-      absl::StrCat(PlaceIn(options.routes_file, {first.offset, first.line}),
-                   ": ", first.message, " (", problems,
-                   "); --routes_partial starts with the rest"));
+  return absl::DataLossError(absl::StrCat(
+      "--routes: ", PlaceIn(options.routes_file, {first.offset, first.line}),
+      ": ", first.message, " (", problems,
+      "); --routes_partial starts with the rest"));
 }
 
 // The request ids that each table remembers: those that may be on the way when
@@ -651,8 +655,7 @@ absl::Status CheckInitialTable(const InitialTableOptions& options) {
     absl::Status OnNextHop(const NextHop&) override { return {}; }
     absl::Status OnRoute(const Route&) override { return {}; }
   } discard;
-  const absl::Status read = ReadRoutes(options, discard);
-  return {read.code(), absl::StrCat("--routes: ", read.message())};
+  return ReadRoutes(options, discard);
 }
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {

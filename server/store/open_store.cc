@@ -106,6 +106,24 @@ absl::Status CheckPartners(const StoreChoice& choice) {
   return status;
 }
 
+// Errors: INVALID_ARGUMENT if no database can be there. SQLite would say less,
+// and the files beside the database would be made.
+absl::Status CheckPath(const std::string& path) {
+  const std::filesystem::path file(path);
+  std::error_code error;
+  if (std::filesystem::is_directory(file, error)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--store=", path, " is a directory: name a file in it"));
+  }
+  if (file.has_parent_path() &&
+      !std::filesystem::is_directory(file.parent_path(), error)) {
+    return absl::InvalidArgumentError(absl::StrCat("--store=", path, ": ",
+                                                   file.parent_path().string(),
+                                                   " is no directory"));
+  }
+  return absl::OkStatus();
+}
+
 // Errors: INVALID_ARGUMENT for values that exclude each other.
 absl::Status CheckValues(const StoreChoice& choice) {
   const absl::Status partners = CheckPartners(choice);
@@ -135,7 +153,10 @@ absl::Status CheckValues(const StoreChoice& choice) {
         "--cache is for a store in etcd and for --follow; other tables are on "
         "this machine anyway");
   }
-  return ParseSync(choice.store_sync).status();
+  absl::Status status = ParseSync(choice.store_sync).status();
+  const std::string path = PathOf(choice.store);
+  if (path != "none" && !IsEtcd(choice)) status.Update(CheckPath(path));
+  return status;
 }
 
 // Errors: INVALID_ARGUMENT.

@@ -265,11 +265,6 @@ absl::StatusOr<Trace> TraceFromFlags(const std::vector<Route>& routes) {
 
 // Errors: INVALID_ARGUMENT for flags that contradict each other.
 absl::Status CheckFlags() {
-  if (absl::GetFlag(FLAGS_batch) == 0 || absl::GetFlag(FLAGS_depth) == 0 ||
-      absl::GetFlag(FLAGS_streams) == 0) {
-    return absl::InvalidArgumentError(
-        "--batch, --depth and --streams must be at least 1");
-  }
   if (absl::GetFlag(FLAGS_connections) > absl::GetFlag(FLAGS_streams)) {
     return absl::InvalidArgumentError(
         "--connections cannot be more than --streams");

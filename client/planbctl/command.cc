@@ -5,7 +5,9 @@
 #include "client/planbctl/command.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdio>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -267,6 +269,59 @@ std::string CommandHelp(const Command& command) {
   return text;
 }
 
+namespace {
+
+// What a flag of one of absl's types takes; empty for our own types, which say
+// it themselves.
+absl::string_view TakenBy(const absl::CommandLineFlag& flag) {
+  if (flag.IsOfType<absl::Duration>()) {
+    return "a time with its unit, such as 500ms, 10s or 1m";
+  }
+  if (flag.IsOfType<bool>()) return "true or false";
+  if (flag.IsOfType<double>()) return "a number, such as 0.5 or 5e7";
+  if (flag.IsOfType<int>()) return "a whole number";
+  if (flag.IsOfType<uint32_t>() || flag.IsOfType<std::optional<uint32_t>>()) {
+    return "a number of 0..4294967295";
+  }
+  if (flag.IsOfType<uint64_t>() || flag.IsOfType<std::optional<uint64_t>>()) {
+    return "a number of 0..18446744073709551615";
+  }
+  return "";
+}
+
+// Sets a flag. Errors: INVALID_ARGUMENT, with the flag and what it takes.
+absl::Status SetFlag(absl::CommandLineFlag& flag, absl::string_view value) {
+  const auto wrong = [&](absl::string_view what) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--", flag.Name(), ": ", what));
+  };
+  std::string error;
+  if (!flag.ParseFrom(value, &error)) {
+    const absl::string_view taken = TakenBy(flag);
+    return taken.empty()
+               ? absl::InvalidArgumentError(error)
+               : wrong(absl::StrCat("\"", value, "\" is not ", taken));
+  }
+  // These go into messages, where protobuf wants UTF-8; others may name files.
+  for (const absl::string_view text :
+       {"interface", "label", "request_id", "table", "tag"}) {
+    if (flag.Name() == text && !IsUtf8(value)) return wrong("is not UTF-8");
+  }
+  const auto duration = flag.TryGet<absl::Duration>();
+  if (duration.has_value() && *duration < absl::ZeroDuration()) {
+    return wrong("must not be negative");
+  }
+  for (const absl::string_view size :
+       {"batch", "chunk", "depth", "next_hops", "streams", "timeout"}) {
+    if (flag.Name() == size && flag.CurrentValue() == "0") {
+      return wrong("must be more than 0");
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 // absl's reflection parses the values of flags.
 
 absl::StatusOr<CommandLine> ParseCommandLine(
@@ -317,15 +372,8 @@ absl::StatusOr<CommandLine> ParseCommandLine(
       return absl::InvalidArgumentError(
           absl::StrCat("unknown flag ", word.substr(0, equals)));
     }
-    std::string error;
-    if (!flag->ParseFrom(value, &error)) {
-      return absl::InvalidArgumentError(error);
-    }
-    const auto duration = flag->TryGet<absl::Duration>();
-    if (duration.has_value() && *duration < absl::ZeroDuration()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("--", flag->Name(), " must not be negative"));
-    }
+    const absl::Status set = SetFlag(*flag, value);
+    if (!set.ok()) return set;
     line.flags.emplace_back(flag->Name());
   }
   return line;

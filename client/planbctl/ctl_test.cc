@@ -82,8 +82,22 @@ TEST_F(CommandLineTest, ErrorsNameTheFlag) {
         std::pair("--notest_number", "unknown flag --notest_number"),
         std::pair("-test_bool", "unknown flag -test_bool"),
         std::pair("--test_number", "--test_number needs a value"),
-        std::pair("--test_number=x", "'x'"),
-        std::pair("--test_bool=maybe", "'maybe'")}) {
+        std::pair("--test_number=x",
+                  "--test_number: \"x\" is not a whole number"),
+        std::pair("--timeout=5", "--timeout: \"5\" is not a time with its"),
+        std::pair("--timeout=-5s", "--timeout: must not be negative"),
+        std::pair("--batch=-1", "--batch: \"-1\" is not a number of 0..4294"),
+        std::pair("--flow_hash=x", "--flow_hash: \"x\" is not a number of"),
+        std::pair("--seed=x", "is not a number of 0..18446744073709551615"),
+        std::pair("--expected_generation=x", "\"x\" is not a number of"),
+        std::pair("--rate=x", "--rate: \"x\" is not a number, such as"),
+        std::pair("--json=x", "--json: \"x\" is not true or false"),
+        std::pair("--output=x", "must be one of: table, json"),
+        std::pair("--chunk=0", "--chunk: must be more than 0"),
+        std::pair("--timeout=0", "--timeout: must be more than 0"),
+        std::pair("--request_id=a\xff", "--request_id: is not UTF-8"),
+        std::pair("--test_bool=maybe",
+                  "--test_bool: \"maybe\" is not true or")}) {
     const absl::Status status = ParseCommandLine({word}).status();
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << word;
     EXPECT_THAT(std::string(status.message()), HasSubstr(why));

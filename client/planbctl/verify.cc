@@ -180,10 +180,6 @@ const RegisteredCommand kVerifyCommand({
 constexpr size_t kTraceAddresses = 1 << 16;
 
 absl::Status CheckFlags() {
-  if (absl::GetFlag(FLAGS_batch) == 0 || absl::GetFlag(FLAGS_streams) == 0) {
-    return absl::InvalidArgumentError(
-        "--batch and --streams must be at least 1");
-  }
   const double rate = absl::GetFlag(FLAGS_rate);
   const double seconds = absl::GetFlag(FLAGS_seconds);
   if (!(rate >= 0 && rate <= 1e12) || !(seconds >= 0 && seconds <= 1e9)) {

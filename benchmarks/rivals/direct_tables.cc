@@ -52,6 +52,7 @@ Grown Grow(absl::Span<const Route> routes, const std::vector<uint32_t>& ends) {
   uint32_t depth = 0;
   for (const uint32_t end : ends) {
     std::vector<uint32_t>& entries = grown.levels.emplace_back();
+    entries.reserve(level.size() << (end - depth));
     std::vector<Part> next;
     for (const Part& whole : level) {
       CutEvenly(intervals, whole, depth, end - depth,

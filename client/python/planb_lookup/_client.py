@@ -16,7 +16,7 @@ import numpy as np
 from planb_lookup import _calls, _codec
 from planb_lookup._directory import NextHopDirectory
 from planb_lookup._pipeline import (
-    Pipeline, Streams, close_at_exit, keep_if_lost, own, require_threads)
+    Pipeline, Streams, keep_at_exit, keep_if_lost, own, require_threads)
 from planb_lookup.v1 import route_table_pb2, types_pb2
 
 _T = TypeVar("_T")
@@ -187,7 +187,7 @@ class Stream:
         self._call: Any = None
         # The messages that gRPC has not taken; None ends the requests.
         self._requests: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
-        close_at_exit(self)
+        keep_at_exit(self)
 
     def close(self) -> None:
         """Ends the stream. Batches in flight get no result."""

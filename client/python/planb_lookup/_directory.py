@@ -14,7 +14,7 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from planb_lookup import _calls, _codec
-from planb_lookup._pipeline import Backoff, close_at_exit, threads_lost
+from planb_lookup._pipeline import Backoff, threads_lost
 from planb_lookup.v1 import route_table_pb2, types_pb2
 
 _CALL_TIME = 30.0
@@ -64,7 +64,6 @@ class NextHopDirectory:
         self._calls: list[Any] = []  # that close() ends
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
-        close_at_exit(self)
         try:
             with self._changed:
                 self._changed.wait_for(

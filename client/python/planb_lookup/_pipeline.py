@@ -35,13 +35,14 @@ _used = False
 # gRPC's threads are those of the process that this one was forked from: calls would
 # never end, whatever their deadline.
 _threads_lost = False
-# Streams and directories, which hold calls of gRPC.
-_open: weakref.WeakSet[Any] = weakref.WeakSet()
-_open_lock = threading.Lock()
+# Streams, which hold calls of gRPC.
+_streams: weakref.WeakSet[Any] = weakref.WeakSet()
+_streams_lock = threading.Lock()
 
 
 def _after_fork_in_child() -> None:
-    global _threads_lost
+    global _threads_lost, _streams_lock
+    _streams_lock = threading.Lock()  # a thread that is gone may have had it
     # Then it is gRPC's to say what works: that of Debian 12 hangs now and then.
     supported = os.environ.get("GRPC_ENABLE_FORK_SUPPORT", "").lower()
     if _used and supported not in ("1", "true", "yes"):
@@ -55,27 +56,31 @@ def threads_lost() -> bool:
     return _threads_lost
 
 
+def _keep(thing: Any) -> None:
+    """`thing` is never deleted, nor what it refers to."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
+
+
 def keep_if_lost(call: Any) -> bool:
     """True in such a fork. `call` then stays for ever: to cancel or to delete it, gRPC may
     wait for a lock that one of those threads has."""
     if _threads_lost:
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(call))
+        _keep(call)
     return _threads_lost
 
 
-def close_at_exit(holder: Any) -> None:
-    """Has `holder`, which has a close(), closed while gRPC's threads still run: the exit
-    stops them wherever they are, and to delete a call, gRPC would wait for their locks."""
-    with _open_lock:
-        _open.add(holder)
+def keep_at_exit(stream: Any) -> None:
+    """An exit stops gRPC's threads wherever they are, perhaps with the lock of a call.
+    Then it deletes all objects, and the deletion of that call would wait for ever."""
+    with _streams_lock:
+        _streams.add(stream)
 
 
 @atexit.register
-def _close_all() -> None:
-    with _open_lock:
-        holders = list(_open)
-    for each in holders:
-        each.close()
+def _keep_streams() -> None:
+    with _streams_lock:
+        for stream in list(_streams):
+            _keep(stream)
 
 
 def require_threads() -> None:

@@ -32,7 +32,7 @@ namespace planb::server {
 using RawRouteLookup = v1::RouteLookup::WithRawMethod_BatchLookup<
     v1::RouteLookup::WithRawMethod_Lookup<v1::RouteLookup::Service>>;
 
-class BatchStream;
+class BatchStream;  // a call of BatchLookup, in lookup_worker.cc
 
 // Owns queue and thread. Methods are for the queue's thread alone unless they
 // say otherwise.
@@ -83,16 +83,14 @@ class LookupWorker {
     counters_.Failed(ErrorReason(error));
   }
 
-  // Of the batch that is being read or answered.
-  BatchReader& reader() { return reader_; }
-  bool draining() const { return draining_; }
+ private:
+  friend class BatchStream;
 
   // Counts an open stream. Errors, after which it is not counted: UNAVAILABLE
   // (DRAINING), RESOURCE_EXHAUSTED (TOO_MANY_STREAMS).
   absl::Status Enter(BatchStream* stream);
   void Leave(BatchStream* stream);
 
- private:
   // 0: none, as a counter at 0 does not get there again.
   uint64_t BatchesPerSpan() const {
     return context_.tracer == nullptr ? 0 : context_.tracer->batches_per_span();
@@ -109,7 +107,7 @@ class LookupWorker {
   LookupQueue queue_;
   LookupCounters& counters_;
   uint64_t until_traced_;
-  BatchReader reader_;
+  BatchReader reader_;  // of the batch that is being read or answered
   bool draining_ = false;
   absl::flat_hash_set<BatchStream*> streams_;
 };

@@ -2,8 +2,10 @@
 
 #include "server/control/control_context.h"
 
+#include <iterator>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/monotonic_time.h"
@@ -66,6 +68,33 @@ absl::Status AwaitReplicas(const grpc::ServerContext& call, uint32_t wanted,
 }
 
 }  // namespace
+
+DeltaPins::Entries::iterator DeltaPins::Add(const void* held, size_t bytes,
+                                            std::function<void()> end) {
+  const MutexLock lock(mutex_);
+  entries_.push_back({held, bytes, std::move(end)});
+  for (Entry& oldest : entries_) {
+    if (Bytes() <= limit_) break;
+    if (oldest.held == held || oldest.end == nullptr) continue;
+    std::exchange(oldest.end, nullptr)();
+  }
+  return std::prev(entries_.end());
+}
+
+void DeltaPins::Remove(Entries::iterator entry) {
+  const MutexLock lock(mutex_);
+  entries_.erase(entry);
+}
+
+size_t DeltaPins::Bytes() const {
+  size_t bytes = 0;
+  absl::flat_hash_set<const void*> counted;
+  for (const Entry& entry : entries_) {
+    if (entry.end == nullptr || !counted.insert(entry.held).second) continue;
+    bytes += entry.bytes;
+  }
+  return bytes;
+}
 
 absl::Status TakeMemory(ControlContext& context, size_t bytes,
                         MemoryShare& share) {

@@ -12,21 +12,26 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <list>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "base/mutex.h"
 #include "lpm/fib/fib.h"
 #include "planb/v1/types.pb.h"
 #include "server/base/weight_limit.h"
 #include "server/control/call_guard.h"
 #include "server/control/control_metrics.h"
-#include "server/control/delta_pins.h"
 #include "server/control/log_update.h"
 #include "server/control/stream_slots.h"
 #include "server/table/tables.h"
@@ -76,6 +81,52 @@ struct ControlLimits {
   CallTimeouts timeouts;
   // A watcher is told this often up to which generation it has seen everything.
   absl::Duration bookmark_interval = absl::Seconds(5);
+};
+
+// Bounds the memory of changes that watches are sending.
+//
+// A watch holds the delta that it sends, or its messages, until its client has
+// read them, also after the history has dropped them. This counts each once,
+// however many watches send it, and gives up those that were begun first when
+// all have more bytes than the limit. What a watch begins with may have more:
+// then it is the only one. Thread-safe.
+class DeltaPins {
+  struct Entry {
+    const void* held;
+    size_t bytes;
+    std::function<void()> end;  // null: called
+  };
+  using Entries = std::list<Entry>;
+
+ public:
+  explicit DeltaPins(size_t limit) : limit_(limit) {}
+
+  // What a watch sends, until this is destroyed.
+  class Pin {
+   public:
+    Pin(const Pin&) = delete;
+    Pin& operator=(const Pin&) = delete;
+    // `end` ends the watch, on any thread and without waiting.
+    Pin(DeltaPins& pins, const void* held, size_t bytes,
+        std::function<void()> end)
+        : pins_(pins), entry_(pins.Add(held, bytes, std::move(end))) {}
+    ~Pin() { pins_.Remove(entry_); }
+
+   private:
+    DeltaPins& pins_;
+    const Entries::iterator entry_;
+  };
+
+ private:
+  Entries::iterator Add(const void* held, size_t bytes,
+                        std::function<void()> end);
+  void Remove(Entries::iterator entry);
+  // Of the watches that go on.
+  size_t Bytes() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const size_t limit_;
+  Mutex mutex_;
+  Entries entries_ ABSL_GUARDED_BY(mutex_);  // the oldest first
 };
 
 // Reads the configuration again. Returns the flags that take effect only at the

@@ -15,7 +15,7 @@
 #include "lpm/address.h"
 #include "lpm/fib/fib.h"
 #include "lpm/fib/fib_compiler.h"
-#include "lpm/kernels/answers.h"
+#include "lpm/kernels/kernel.h"
 #include "lpm/prefix.h"
 #include "lpm/routes/route_set.h"
 
@@ -55,7 +55,7 @@ TEST(Example, BuildAndLookUp) {
   EXPECT_EQ(fib->Lookup(Address::Parse("2001:db9::").value()), kNoRoute);
 }
 
-// fib.h, answers.h: upper halves, where prefixes are hardly ever longer than
+// fib.h, kernel.h: upper halves, where prefixes are hardly ever longer than
 // /64. Half an address is undecided where its other half would decide.
 TEST(Example, LookUpUpperHalves) {
   const std::vector<Route> routes = {

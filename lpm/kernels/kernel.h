@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The search kernels: one search, written for each instruction set.
+// The search kernels: one search, written for each instruction set. And a count
+// of answers that are none.
 
 #ifndef PLANB_LPM_KERNELS_KERNEL_H_
 #define PLANB_LPM_KERNELS_KERNEL_H_
+
+#include <cstddef>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -26,6 +29,11 @@ absl::Span<const Kernel* const> AvailableKernels();
 // Errors: INVALID_ARGUMENT if no such kernel exists or this machine lacks an
 // instruction set it needs; the message lists those that would do.
 absl::StatusOr<const Kernel*> SelectKernel(absl::string_view name);
+
+// How many of the `count` next hops (4 bytes each, in any order of bytes, not
+// necessarily aligned) are kNoRoute. Reads just these; O(count), by vectors.
+// Thread-safe.
+size_t CountNoRoute(const void* next_hops, size_t count);
 
 }  // namespace planb
 

@@ -3,6 +3,8 @@
 // Every kernel, for every width of values, every form of addresses, and every
 // count of lanes. Each combination is code of its own.
 
+#include "lpm/kernels/kernel.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,7 +16,6 @@
 #include <vector>
 
 #include "lpm/fib/fib.h"
-#include "lpm/kernels/answers.h"
 #include "lpm/prefix.h"
 #include "lpm/synthetic/random.h"
 #include "lpm/testing/fib_check.h"

@@ -11,7 +11,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "lpm/kernels/answers.h"
+#include "lpm/kernels/kernel.h"
 #include "server/base/error.h"
 
 namespace planb::server {

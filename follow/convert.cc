@@ -19,7 +19,6 @@ namespace {
 using absl::InvalidArgumentError;
 
 constexpr size_t kMaxLabel = 256;
-constexpr int kMaxMembers = 256;
 
 constexpr int kMaxTags = 16;
 constexpr size_t kMaxTagKey = 63;
@@ -173,9 +172,11 @@ absl::StatusOr<NextHopGroup> FromProto(const v1::NextHopGroup& group) {
       .id = group.id(), .members = {}, .label = group.label()};
   absl::Status status = CheckId(group.id(), "id");
   status.Update(CheckLabel(group.label()));
-  if (group.members().empty() || group.members_size() > kMaxMembers) {
-    status.Update(InvalidArgumentError(absl::StrCat(
-        "has ", group.members_size(), " members, not 1..", kMaxMembers)));
+  if (group.members().empty() ||
+      group.members_size() > int{NextHopGroup::kMaxMembers}) {
+    status.Update(InvalidArgumentError(
+        absl::StrCat("has ", group.members_size(), " members, not 1..",
+                     NextHopGroup::kMaxMembers)));
   }
   uint64_t weights = 0;
   absl::flat_hash_set<NextHopId> seen;

@@ -168,6 +168,8 @@ bool NamesNeighbor(const NextHop& next_hop);
 // Next hops that share traffic. Its id is one that routes name, and no next
 // hop's. A plain value.
 struct NextHopGroup {
+  static constexpr size_t kMaxMembers = 256;
+
   struct Member {
     NextHopId next_hop = kNoRoute;
     uint32_t weight = 1;

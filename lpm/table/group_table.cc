@@ -82,8 +82,9 @@ uint32_t Draw(NextHopId member, size_t bucket) {
 // choose equally.
 Members Canonical(const NextHopGroup& group) {
   Members members = group.members;
-  ABSL_RAW_CHECK(!members.empty() && members.size() <= GroupTable::kMaxMembers,
-                 "a group has 1..kMaxMembers members");
+  ABSL_RAW_CHECK(
+      !members.empty() && members.size() <= NextHopGroup::kMaxMembers,
+      "a group has 1..kMaxMembers members");
   for (Member& member : members) member.weight = std::max(member.weight, 1u);
   std::sort(
       members.begin(), members.end(),

@@ -37,7 +37,6 @@ class GroupTable {
  public:
   static constexpr int kBucketBits = 14;
   static constexpr size_t kBuckets = size_t{1} << kBucketBits;
-  static constexpr size_t kMaxMembers = 256;
 
   // The empty table.
   GroupTable() = default;
@@ -65,7 +64,7 @@ class GroupTable {
   size_t bytes(const GroupTable* beside = nullptr) const;
   // An upper bound of the bytes for one more group.
   static constexpr size_t kGroupBytes =
-      kBuckets + kMaxMembers * sizeof(NextHopGroup::Member) + 256;
+      kBuckets + NextHopGroup::kMaxMembers * sizeof(NextHopGroup::Member) + 256;
 
  private:
   class Buckets;

@@ -286,6 +286,34 @@ class StreamTest(RealServerTest):
         self.assertIs(results[1].error.code, grpc.StatusCode.RESOURCE_EXHAUSTED)
         self.assertEqual(results[2].next_hops.tolist(), [77])
 
+    def test_a_receive_that_a_signal_ends_may_be_repeated(self):
+        class Alarm(Exception):
+            pass
+
+        def ring(*_):
+            raise Alarm
+
+        self.addCleanup(signal.signal, signal.SIGALRM,
+                        signal.signal(signal.SIGALRM, ring))
+        next_one = self.client.status().accepted_generation + 1
+        with self.client.stream(min_generation=next_one, max_wait=60) as stream:
+            stream.send(rows_of("192.0.2.1", 1))
+            for _ in range(3):
+                with self.assertRaises(Alarm):
+                    signal.setitimer(signal.ITIMER_REAL, 0.1)
+                    stream.receive()
+            self.client.announce({"2001:dbf::/32": 1})
+            self.assertEqual(stream.receive().next_hops.tolist(), [77])
+        self.client.withdraw(["2001:dbf::/32"])
+
+    def test_close_ends_the_receive_of_another_thread(self):
+        with self.client.stream(min_generation=1 << 40, max_wait=60) as stream:
+            stream.send(rows_of("192.0.2.1", 1))
+            threading.Timer(0.2, stream.close).start()
+            with self.assertRaises(Error) as caught:
+                stream.receive()
+            self.assertIs(caught.exception.code, grpc.StatusCode.CANCELLED)
+
     def test_streams_leave_no_thread(self):
         rows = rows_of("192.0.2.1", 10)
         self.client.lookup(rows)

@@ -16,7 +16,8 @@ import numpy as np
 from planb_lookup import _calls, _codec
 from planb_lookup._directory import NextHopDirectory
 from planb_lookup._pipeline import (
-    Pipeline, Streams, keep_at_exit, keep_if_lost, own, require_threads)
+    Pipeline, Streams, closed_error, keep, keep_at_exit, keep_if_lost, own,
+    require_threads)
 from planb_lookup.v1 import route_table_pb2, types_pb2
 
 _T = TypeVar("_T")
@@ -73,6 +74,7 @@ class Client(Streams["Stream"]):
             return (grpc.insecure_channel(target, options) if credentials is None
                     else grpc.secure_channel(target, credentials, options))
         super().__init__(Stream, connect, table, timeout)
+        keep_at_exit(self)
 
     def close(self) -> None:
         if self._end():
@@ -190,7 +192,10 @@ class Stream:
         keep_at_exit(self)
 
     def close(self) -> None:
-        """Ends the stream. Batches in flight get no result."""
+        """Ends the stream. Batches in flight get no result.
+
+        Another thread that waits for one gets an Error.
+        """
         self._pipeline.drop()
         self._hang_up()
 
@@ -300,8 +305,11 @@ class Stream:
         while True:
             if self._call is None:
                 self._dial()
+            call = self._call
             try:
-                reply = next(self._call)
+                reply = next(call)
+                if not self._pipeline.unanswered:
+                    raise closed_error()
                 self._pipeline.take(reply)
                 return
             except StopIteration:
@@ -311,7 +319,16 @@ class Stream:
                 why = _codec.error_of(failure)
             except _codec.Error as error:
                 why = error
+            except BaseException:
+                # Of a signal, perhaps with the lock of the call: it is not touched
+                # again, and ends when the server has read all requests.
+                keep(call)
+                self._requests.put(None)
+                self._call = None
+                raise
             self._hang_up()
+            if not self._pipeline.unanswered:
+                raise closed_error()
             time.sleep(self._pipeline.lost(why))
 
     def _dial(self) -> None:

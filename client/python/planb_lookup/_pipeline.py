@@ -35,14 +35,15 @@ _used = False
 # gRPC's threads are those of the process that this one was forked from: calls would
 # never end, whatever their deadline.
 _threads_lost = False
-# Streams, which hold calls of gRPC.
-_streams: weakref.WeakSet[Any] = weakref.WeakSet()
-_streams_lock = threading.Lock()
+# Clients and streams, which hold channels and calls of gRPC.
+_holders: weakref.WeakSet[Any] = weakref.WeakSet()
+_holders_lock = threading.Lock()
+_exiting = False
 
 
 def _after_fork_in_child() -> None:
-    global _threads_lost, _streams_lock
-    _streams_lock = threading.Lock()  # a thread that is gone may have had it
+    global _threads_lost, _holders_lock
+    _holders_lock = threading.Lock()  # a thread that is gone may have had it
     # Then it is gRPC's to say what works: that of Debian 12 hangs now and then.
     supported = os.environ.get("GRPC_ENABLE_FORK_SUPPORT", "").lower()
     if _used and supported not in ("1", "true", "yes"):
@@ -56,7 +57,12 @@ def threads_lost() -> bool:
     return _threads_lost
 
 
-def _keep(thing: Any) -> None:
+def closed_error() -> _codec.Error:
+    """Of a call that close() ended."""
+    return _codec.Error(grpc.StatusCode.CANCELLED, "the client or the stream is closed")
+
+
+def keep(thing: Any) -> None:
     """`thing` is never deleted, nor what it refers to."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
 
@@ -65,22 +71,27 @@ def keep_if_lost(call: Any) -> bool:
     """True in such a fork. `call` then stays for ever: to cancel or to delete it, gRPC may
     wait for a lock that one of those threads has."""
     if _threads_lost:
-        _keep(call)
+        keep(call)
     return _threads_lost
 
 
-def keep_at_exit(stream: Any) -> None:
+def keep_at_exit(holder: Any) -> None:
     """An exit stops gRPC's threads wherever they are, perhaps with the lock of a call.
     Then it deletes all objects, and the deletion of that call would wait for ever."""
-    with _streams_lock:
-        _streams.add(stream)
+    with _holders_lock:
+        if _exiting:  # a function that runs at the exit has made it
+            keep(holder)
+        else:
+            _holders.add(holder)
 
 
 @atexit.register
-def _keep_streams() -> None:
-    with _streams_lock:
-        for stream in list(_streams):
-            _keep(stream)
+def _keep_all() -> None:
+    global _exiting
+    with _holders_lock:
+        _exiting = True
+        for holder in list(_holders):
+            keep(holder)
 
 
 def require_threads() -> None:

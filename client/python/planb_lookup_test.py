@@ -561,6 +561,30 @@ class AsyncTest(RealServerTest):
                 await asyncio.wait_for(test(client), 60)
         asyncio.run(run())
 
+    def test_streams_that_are_dropped_end(self):
+        async def test(client):
+            for _ in range(1100):  # the server takes 1,000 of one connection
+                stream = client.stream()
+                await stream.send(rows_of("192.0.2.1", 1))
+                await stream.receive()
+        self.run_async(test)
+
+    @unittest.skipIf(sys.version_info < (3, 11), "a task does not say that it is cancelled")
+    def test_close_ends_what_other_tasks_wait_for(self):
+        async def test(_):
+            client = AsyncClient(self.server.target)
+            stream = client.stream(min_generation=1 << 40, max_wait=60)
+            await stream.send(rows_of("192.0.2.1", 1))
+            waits = [asyncio.create_task(each) for each in (
+                stream.receive(), client.lookup(["::"], min_generation=1 << 40))]
+            await asyncio.sleep(0.3)
+            await client.close()
+            for each in waits:
+                with self.assertRaises(Error) as caught:
+                    await each
+                self.assertIs(caught.exception.code, grpc.StatusCode.CANCELLED)
+        self.run_async(test)
+
     def test_every_call_has_its_like(self):
         async def test(client):
             rows, expected = random_rows(100_003)
@@ -826,6 +850,11 @@ class DirectoryTest(unittest.TestCase):
                 break
         self.assertIn("not there in time: UNAVAILABLE", str(caught.exception))
         self.server.start()
+
+    def test_close_ends_a_wait(self):
+        directory = self.follow()
+        threading.Timer(0.2, directory.close).start()
+        self.assertFalse(directory.wait(1 << 40, timeout=60))
 
 
 class RefusedDirectoryTest(unittest.TestCase):

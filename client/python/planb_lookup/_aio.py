@@ -15,11 +15,17 @@ import numpy as np
 from planb_lookup import _calls, _codec
 from planb_lookup._client import CHANNEL_OPTIONS, check_target
 from planb_lookup._pipeline import (
-    Pipeline, Streams, keep_if_lost, own, require_threads)
+    Pipeline, Streams, closed_error, keep_if_lost, own, require_threads)
 from planb_lookup.v1 import route_table_pb2, types_pb2
 
 _T = TypeVar("_T")
 _EOF: Any = getattr(grpc.aio, "EOF")  # missing in the stubs of some versions
+
+
+def _task_is_cancelled() -> bool:
+    """False if a close() ended the call instead. Python 3.10 cannot tell."""
+    cancelling = getattr(asyncio.current_task(), "cancelling", None)
+    return cancelling is None or cancelling() > 0
 
 
 class AsyncClient(Streams["AsyncStream"]):
@@ -110,6 +116,10 @@ class AsyncClient(Streams["AsyncStream"]):
                 call.request, timeout=self._timeout if timeout is None else timeout)
         except grpc.aio.AioRpcError as failure:
             raise _codec.error_of(failure) from None
+        except asyncio.CancelledError:
+            if _task_is_cancelled():
+                raise
+            raise closed_error() from None
         return call.convert(reply)
 
 
@@ -136,6 +146,12 @@ class AsyncStream:
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
+
+    def __del__(self) -> None:
+        try:
+            self._hang_up()
+        except RuntimeError:  # the loop is closed, and all its calls with it
+            pass
 
     @property
     def reconnects(self) -> int:
@@ -238,7 +254,9 @@ class AsyncStream:
                 why = error
             except asyncio.CancelledError:
                 self._hang_up()
-                raise
+                if _task_is_cancelled():
+                    raise
+                raise closed_error() from None
             self._hang_up()
             await asyncio.sleep(self._pipeline.lost(why))
 

@@ -14,7 +14,7 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from planb_lookup import _calls, _codec
-from planb_lookup._pipeline import Backoff, threads_lost
+from planb_lookup._pipeline import Backoff, require_threads, threads_lost
 from planb_lookup.v1 import route_table_pb2, types_pb2
 
 _CALL_TIME = 30.0
@@ -56,7 +56,9 @@ class NextHopDirectory:
         self._channel = channel
         self._table = table
         self._max_objects = max_objects
-        self._changed = threading.Condition()
+        # `with` the condition could keep the lock after a signal's exception.
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
         self._now: NextHops | None = None
         self._error: _codec.Error | None = _codec.Error(
             grpc.StatusCode.UNAVAILABLE, "the server was not heard yet")
@@ -65,7 +67,7 @@ class NextHopDirectory:
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
         try:
-            with self._changed:
+            with self._lock:
                 self._changed.wait_for(
                     lambda: self._now is not None or not self._passes(), timeout)
                 if self._now is None:
@@ -94,15 +96,18 @@ class NextHopDirectory:
         return self._error
 
     def wait(self, generation: int, timeout: float | None = None) -> bool:
-        """True once `now` is of that generation or a later one."""
-        with self._changed:
-            return self._changed.wait_for(
-                lambda: self.now.generation >= generation, timeout)
+        """True once `now` is of that generation or a later one. False after `timeout`
+        seconds, and when the directory is closed."""
+        require_threads()
+        with self._lock:
+            self._changed.wait_for(
+                lambda: self.now.generation >= generation or self._closing, timeout)
+            return self.now.generation >= generation
 
     def close(self) -> None:
         if threads_lost():
             return
-        with self._changed:
+        with self._lock:
             self._closing = True
             self._hang_up()
             self._changed.notify_all()
@@ -135,7 +140,7 @@ class NextHopDirectory:
             # once again.
             if time.monotonic() - began > Backoff.LONGEST:
                 backoff.reset()
-            with self._changed:
+            with self._lock:
                 self._error = error
                 self._changed.notify_all()
                 self._hang_up()
@@ -150,7 +155,7 @@ class NextHopDirectory:
 
     def _open(self, method: str, request: Any, timeout: float | None) -> Any:
         """The replies of a call, which close() ends."""
-        with self._changed:
+        with self._lock:
             if self._closing:
                 raise _codec.Error(grpc.StatusCode.CANCELLED, "closed")
             call = self._channel.unary_stream(f"/planb.v1.RouteTable/{method}")(
@@ -211,7 +216,7 @@ class NextHopDirectory:
 
     def _publish(self, now: NextHops) -> None:
         self._check(len(now.next_hops) + len(now.groups))
-        with self._changed:
+        with self._lock:
             self._now = now
             self._error = None
             self._changed.notify_all()

@@ -104,6 +104,9 @@ type Client struct {
 	tables     planbv1.RouteTableClient
 	lookups    planbv1.RouteLookupClient
 
+	closed context.Context         // ends with Close
+	close  context.CancelCauseFunc // ends it
+
 	streams atomic.Int64  // open
 	lookup  chan struct{} // has an element for each Lookup that has a stream
 
@@ -151,9 +154,12 @@ func Dial(target string, opts ...Option) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	closed, end := context.WithCancelCause(context.Background())
 	return &Client{
 		options:    o,
 		connection: connection,
+		closed:     closed,
+		close:      end,
 		tables:     planbv1.NewRouteTableClient(connection),
 		lookups:    planbv1.NewRouteLookupClient(connection),
 		lookup:     make(chan struct{}, lookupStreams),
@@ -175,8 +181,13 @@ func checkTarget(target string) error {
 	return nil
 }
 
-// Close ends the connection and all calls.
+func closedError(what string) error {
+	return &Error{Code: codes.Canceled, Message: "the " + what + " is closed"}
+}
+
+// Close ends the connection and all calls, streams and directories.
 func (c *Client) Close() error {
+	c.close(closedError("client"))
 	c.mu.Lock()
 	for _, stream := range c.idle {
 		stream.end.Stop()

@@ -898,6 +898,63 @@ func TestAStreamGivesUpAServerThatStaysAway(t *testing.T) {
 	}
 }
 
+func TestTheEndOfAClientEndsWhatWaits(t *testing.T) {
+	s := start(t)
+	client := connect(t, s)
+	directory := followNextHops(t, client)
+	closed := followNextHops(t, client)
+	stream, full := client.NewStream(t.Context()), client.NewStream(t.Context())
+	ended := make(chan error)
+	for _, wait := range []func() error{
+		func() error { _, err := stream.Receive(); return err },
+		func() error {
+			for {
+				if err := full.Send(&Batch{V6: make([]byte, 16)}); err != nil {
+					return err
+				}
+			}
+		},
+		func() error { return directory.Wait(t.Context(), 1<<62) },
+		func() error { return closed.Wait(t.Context(), 1<<62) },
+	} {
+		go func() { ended <- wait() }()
+	}
+	time.Sleep(100 * time.Millisecond)
+	closed.Close()
+	if err := <-ended; err == nil || !strings.Contains(err.Error(), "the directory is closed") {
+		t.Error(err)
+	}
+	s.kill()
+	go func() { _, err := client.FollowNextHops(t.Context()); ended <- err }()
+	time.Sleep(100 * time.Millisecond)
+	check(t, client.Close())
+	for range 4 {
+		if err := <-ended; err == nil || !strings.Contains(err.Error(), "the client is closed") {
+			t.Error(err)
+		}
+	}
+}
+
+func TestAnEndedContextSaysWhatTheAttemptsMet(t *testing.T) {
+	s := start(t)
+	client := connect(t, s)
+	s.kill()
+	// Again if a busy machine has not tried in this time.
+	var failure *Error
+	for times := 0; times < 3 && failure == nil; times++ {
+		short, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		_, err := client.Lookup(short, []netip.Addr{netip.IPv6Unspecified()})
+		cancel()
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatal(err)
+		}
+		errors.As(err, &failure)
+	}
+	if failure == nil || failure.Code != codes.Unavailable {
+		t.Error(failure)
+	}
+}
+
 func TestLookupsWaitUntilTheTableIsComplete(t *testing.T) {
 	s := start(t)
 	client := connect(t, s, WithRequireComplete(), WithPatience(200*time.Millisecond))

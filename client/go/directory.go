@@ -45,8 +45,9 @@ func (n *NextHops) Len() int { return len(n.nextHops) + len(n.groups) }
 // what the server says: none, if it lost its table. Safe for concurrent use.
 type NextHopDirectory struct {
 	client *Client
-	cancel context.CancelFunc
-	done   chan struct{} // closed when follow has ended
+	ctx    context.Context // of the following
+	cancel context.CancelCauseFunc
+	done   chan struct{} // closed when run has ended
 	now    atomic.Pointer[NextHops]
 
 	mu      sync.Mutex
@@ -55,11 +56,11 @@ type NextHopDirectory struct {
 }
 
 // FollowNextHops returns a directory when the objects are there, or an error that
-// does not pass, or ctx ends. Close it.
+// does not pass, or ctx ends, or the client is closed. Close it.
 func (c *Client) FollowNextHops(ctx context.Context) (*NextHopDirectory, error) {
-	following, cancel := context.WithCancel(context.Background())
+	following, cancel := context.WithCancelCause(c.closed)
 	d := &NextHopDirectory{
-		client: c, cancel: cancel, done: make(chan struct{}), changed: make(chan struct{}),
+		client: c, ctx: following, cancel: cancel, done: make(chan struct{}), changed: make(chan struct{}),
 		err: &Error{Code: codes.Unavailable, Message: "the server was not heard yet"},
 	}
 	go d.run(following)
@@ -87,14 +88,15 @@ func (d *NextHopDirectory) State() error {
 	return d.err
 }
 
-// Wait returns when Read returns that generation or a later one, or with ctx.
+// Wait returns when Read returns that generation or a later one, or with ctx, or
+// when the directory or its client is closed.
 func (d *NextHopDirectory) Wait(ctx context.Context, generation uint64) error {
 	return d.until(ctx, func() (bool, error) { return d.now.Load().Generation >= generation, nil })
 }
 
 // Close ends the following. Read goes on to return the last objects.
 func (d *NextHopDirectory) Close() {
-	d.cancel()
+	d.cancel(closedError("directory"))
 	<-d.done
 }
 
@@ -110,6 +112,8 @@ func (d *NextHopDirectory) until(ctx context.Context, met func() (bool, error)) 
 		}
 		select {
 		case <-changed:
+		case <-d.ctx.Done():
+			return context.Cause(d.ctx)
 		case <-ctx.Done():
 			if why == nil {
 				return context.Cause(ctx)

@@ -43,6 +43,7 @@ type Stream struct {
 	inFlight []*request         // sent or about to be, oldest first
 	lastID   uint64
 	closed   bool  // CloseSend was called
+	met      error // by the last attempt; nil after a result
 	failed   error // ends the stream
 }
 
@@ -53,7 +54,11 @@ func (c *Client) NewStream(ctx context.Context) *Stream {
 	s := &Stream{client: c}
 	s.ctx, s.cancel = context.WithCancelCause(ctx)
 	s.changed = sync.NewCond(&s.mu)
-	context.AfterFunc(s.ctx, func() { s.fail(context.Cause(s.ctx)) })
+	stop := context.AfterFunc(c.closed, func() { s.cancel(context.Cause(c.closed)) })
+	context.AfterFunc(s.ctx, func() {
+		stop()
+		s.fail(context.Cause(s.ctx))
+	})
 	return s
 }
 
@@ -81,8 +86,8 @@ func (s *Stream) Send(batch *Batch) error {
 		if sent {
 			return nil
 		}
-		if err := retry.wait(s.ctx, err); err != nil {
-			return s.fail(err)
+		if err := s.wait(retry, err); err != nil {
+			return err
 		}
 	}
 }
@@ -151,8 +156,8 @@ func (s *Stream) Receive() (Result, error) {
 			why = failure
 		}
 		for why != nil {
-			if err := retry.wait(s.ctx, why); err != nil {
-				return Result{}, s.fail(err)
+			if err := s.wait(retry, why); err != nil {
+				return Result{}, err
 			}
 			why = s.reopen()
 		}
@@ -168,7 +173,7 @@ func (s *Stream) Receive() (Result, error) {
 	if err := s.inFlight[0].check(&answer.result); err != nil {
 		return Result{}, s.failLocked(err)
 	}
-	s.inFlight = s.inFlight[1:]
+	s.inFlight, s.met = s.inFlight[1:], nil
 	s.changed.Broadcast()
 	return answer.result, nil
 }
@@ -286,6 +291,19 @@ func (r *retry) wait(ctx context.Context, why error) error {
 	return nil
 }
 
+// Waits until another attempt may be made after the error why, or ends the stream.
+func (s *Stream) wait(r *retry, why error) error {
+	s.mu.Lock()
+	if s.ctx.Err() == nil {
+		s.met = fromStatus(why)
+	}
+	s.mu.Unlock()
+	if err := r.wait(s.ctx, why); err != nil {
+		return s.fail(err)
+	}
+	return nil
+}
+
 func (s *Stream) fail(err error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -294,6 +312,9 @@ func (s *Stream) fail(err error) error {
 
 func (s *Stream) failLocked(err error) error {
 	if s.failed == nil {
+		if s.ctx.Err() != nil && s.met != nil {
+			err = fmt.Errorf("%w: %w", err, s.met)
+		}
 		s.failed = err
 		s.cancel(err)
 		s.changed.Broadcast()

@@ -2,6 +2,8 @@
 
 #include "client/local_table.h"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <new>
 #include <optional>
@@ -131,6 +133,58 @@ absl::Status LocalRoutes::Apply(const GenerationChanges& changes) {
   }
 }
 
+// The tables of this process. During a fork it holds the locks of all, so that
+// the child has them, and there it ends the tables. Thread-safe.
+class LocalTable::Forks {
+ public:
+  static Forks& Get() {
+    static auto* const forks = new Forks;
+    return *forks;
+  }
+
+  // OK, or FAILED_PRECONDITION in the child of a process that had tables.
+  absl::Status Add(LocalTable* table) {
+    const MutexLock lock(mutex_);
+    if (!child_.ok()) return child_;
+    tables_.push_back(table);
+    return absl::OkStatus();
+  }
+  void Remove(const LocalTable* table) {
+    const MutexLock lock(mutex_);
+    tables_.erase(std::remove(tables_.begin(), tables_.end(), table),
+                  tables_.end());
+  }
+
+ private:
+  Forks() {
+    pthread_atfork([] { Get().Hold(); }, [] { Get().Release(); },
+                   [] { Get().EndAll(); });
+  }
+  void Hold() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    mutex_.lock();
+    for (LocalTable* const table : tables_) table->mutex_.lock();
+  }
+  void Release() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    for (LocalTable* const table : tables_) table->mutex_.unlock();
+    mutex_.unlock();
+  }
+  void EndAll() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    for (LocalTable* const table : tables_) {
+      child_ = absl::FailedPreconditionError(
+          "this process was forked from the one that follows the table");
+      table->ended_ = child_;
+      table->forked_ = true;
+      table->bypass_ = true;
+    }
+    Release();
+    tables_.clear();
+  }
+
+  Mutex mutex_;
+  std::vector<LocalTable*> tables_ ABSL_GUARDED_BY(mutex_);
+  absl::Status child_ ABSL_GUARDED_BY(mutex_);
+};
+
 LocalTable::LocalTable(std::shared_ptr<grpc::Channel> channel,
                        LocalTableOptions options)
     : channel_(std::move(channel)),
@@ -140,6 +194,8 @@ LocalTable::LocalTable(std::shared_ptr<grpc::Channel> channel,
       last_contact_(SteadyNow().time_since_epoch().count()) {}
 
 absl::Status LocalTable::Start() {
+  const absl::Status added = Forks::Get().Add(this);
+  if (!added.ok()) return added;
   try {
     follower_ = std::thread([this] { Run(); });
     if (options_.max_staleness < absl::InfiniteDuration()) {
@@ -153,6 +209,7 @@ absl::Status LocalTable::Start() {
 }
 
 LocalTable::~LocalTable() {
+  Forks::Get().Remove(this);
   {
     const MutexLock lock(mutex_);
     closing_ = true;

@@ -215,4 +215,8 @@ int64_t planb_local_staleness_ms(const planb_local* table) {
              : absl::ToInt64Milliseconds(table->table->staleness());
 }
 
-void planb_local_close(planb_local* table) { delete table; }
+void planb_local_close(planb_local* table) {
+  // Of a fork, the threads that it would wait for are not there.
+  if (table != nullptr && table->table->forked()) return;
+  delete table;
+}

@@ -4,7 +4,9 @@
  * libplanb_local.so. All functions are thread-safe, but for planb_local_close.
  * The library is built of C++ libraries of the system; it throws nothing.
  * A call without the memory or the threads that it needs fails. One with a
- * table that is NULL returns 3 (INVALID_ARGUMENT). */
+ * table that is NULL returns 3 (INVALID_ARGUMENT). In a process that was forked
+ * from one with a table, calls return 9 (FAILED_PRECONDITION): nothing follows
+ * the table there. */
 
 #ifndef PLANB_CLIENT_LOCAL_TABLE_C_H_
 #define PLANB_CLIENT_LOCAL_TABLE_C_H_

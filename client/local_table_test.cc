@@ -638,6 +638,56 @@ print("done")
   std::filesystem::remove(script);
 }
 
+TEST_F(LocalTableTest, AForkIsToldThatItFollowsNothing) {
+  Announce(7);
+  const std::string script = TempPath("fork.py");
+  std::ofstream(script) << R"(
+import os
+import signal
+import sys
+import numpy as np
+import local_table
+
+path, server = "client/libplanb_local.so", sys.argv[1]
+rows = np.zeros((2, 16), np.uint8)
+tables = [local_table.LocalTable(path, server) for _ in range(2)]
+
+def told(call):
+    try:
+        call()
+    except RuntimeError as error:
+        return str(error)
+    return "nothing"
+
+for _ in range(5):
+    child = os.fork()
+    signal.alarm(60)
+    if child == 0:
+        assert told(lambda: tables[0].lookup(rows)) == "the lookup failed with code 9"
+        assert not tables[0].wait(1 << 60, timeout=60)
+        tables[0].close()
+        assert "code 9: this process was forked" in told(
+            lambda: local_table.LocalTable(path, server))
+        if os.fork() == 0:  # and a fork of it
+            assert "code 9" in told(lambda: local_table.LocalTable(path, server))
+            sys.exit()
+        assert os.wait()[1] == 0
+        sys.exit()
+    assert os.waitpid(child, 0)[1] == 0
+    for table in tables:
+        assert told(lambda: table.lookup(rows)) == "nothing"
+for table in tables:
+    table.close()
+if os.fork() == 0:
+    assert told(lambda: local_table.LocalTable(path, server)) == "nothing"
+    os._exit(0)
+assert os.wait()[1] == 0
+print("done")
+)";
+  EXPECT_EQ(Python(absl::StrCat(script, " ", target_)), "done\n");
+  std::filesystem::remove(script);
+}
+
 // Callers that may look up, and callers that may watch as well, by the name in
 // their certificates.
 class WatchRightTest : public LocalTableTest {

@@ -298,9 +298,9 @@ class StreamTest(RealServerTest):
         next_one = self.client.status().accepted_generation + 1
         with self.client.stream(min_generation=next_one, max_wait=60) as stream:
             stream.send(rows_of("192.0.2.1", 1))
-            for _ in range(3):
+            for _ in range(2):
                 with self.assertRaises(Alarm):
-                    signal.setitimer(signal.ITIMER_REAL, 0.1)
+                    signal.setitimer(signal.ITIMER_REAL, 0.5)
                     stream.receive()
             self.client.announce({"2001:dbf::/32": 1})
             self.assertEqual(stream.receive().next_hops.tolist(), [77])
@@ -346,7 +346,8 @@ class ExitTest(RealServerTest):
                 "rows = np.zeros((1, 4), np.uint8)", *lines))
             done = subprocess.run([sys.executable, "-c", program], check=False,
                                   stderr=subprocess.PIPE, text=True, timeout=60)
-            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertNotIn("Traceback", done.stderr)
 
 
 class ForkTest(RealServerTest):
